@@ -1,0 +1,56 @@
+// Package notify delivers what is to be said about an incident to people. The
+// sinks live one folder each; what they share (text rendering, classes of
+// errors) is here.
+package notify
+
+import (
+	"context"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// Notifier is one sink.
+type Notifier interface {
+	// Notify says n and returns where, so that the next notice about the same
+	// incident can be put in the same place. It makes one attempt, bounded by
+	// ctx, apart from a plain-text fallback where the sink refuses the rich
+	// form; repeating is the caller's business. A failure is an *Error, whose
+	// Class says whether and how to repeat.
+	Notify(ctx context.Context, n Notice) (Receipt, error)
+}
+
+// Notice is one thing to say about an incident.
+type Notice struct {
+	Incident playbooks.Incident
+	Phase    Phase
+	// Report is nil while Phase is Looking, or when the incident was resolved
+	// before a report was made.
+	Report *playbooks.Report
+	// Prior is where the incident was last spoken of on this sink; zero if never.
+	Prior Receipt
+	// Uncertain says that an earlier attempt may have got through although no
+	// receipt was kept: a sink that can, looks for the message by the
+	// incident's id before it posts a new one.
+	Uncertain bool
+}
+
+// Phase is how far the incident has come.
+type Phase int
+
+// The phases, in order.
+const (
+	Looking  Phase = iota // the run has begun
+	Reported              // the report is there
+	Resolved              // the alert has resolved
+)
+
+// Receipt is where a notice landed. Sinks without addressable messages return
+// only Sink.
+type Receipt struct {
+	Sink    string `json:"sink"`
+	Channel string `json:"channel,omitempty"`
+	// Message identifies the message within the channel (Slack: its ts).
+	Message string `json:"message,omitempty"`
+	// Detail identifies the detail message in the thread, once there is one.
+	Detail string `json:"detail,omitempty"`
+}

@@ -1,0 +1,221 @@
+package playbooks
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+// Incident is why a run happens: an episode of alerts, or an engineer asking.
+type Incident struct {
+	// ID is stable over retries and restarts, and safe in file names and URLs.
+	ID string `json:"id"`
+	// Trigger is "alertmanager" or "manual".
+	Trigger string `json:"trigger"`
+	Title   string `json:"title"`
+	// Severity is as the alert spelt it; empty when unknown.
+	Severity string `json:"severity,omitempty"`
+	Playbook string `json:"playbook,omitempty"`
+	Target   string `json:"target,omitempty"`
+	// StartedAt is when the trouble began: the earliest startsAt of the alerts.
+	StartedAt time.Time `json:"started_at"`
+	// ResolvedAt is zero while the incident is open.
+	ResolvedAt time.Time `json:"resolved_at,omitzero"`
+	Alerts     []Alert   `json:"alerts,omitempty"`
+	// HiddenAlerts counts alerts that the sender cut off (max_alerts).
+	HiddenAlerts uint64 `json:"hidden_alerts,omitempty"`
+}
+
+// Alert is one alert of an incident. All strings are untrusted.
+type Alert struct {
+	Fingerprint string            `json:"fingerprint"`
+	Firing      bool              `json:"firing"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	StartsAt    time.Time         `json:"starts_at,omitzero"`
+	// EndsAt is zero while the alert fires.
+	EndsAt       time.Time `json:"ends_at,omitzero"`
+	GeneratorURL string    `json:"generator_url,omitempty"`
+}
+
+// Status is the state of one layer, as its step's rules saw it.
+type Status int
+
+// The states, from "could not be told" upwards. Unknown is the zero value: a
+// step that was not judged is not fine.
+const (
+	Unknown Status = iota
+	OK
+	Warning
+	Critical
+)
+
+// String returns the status in lower case.
+func (s Status) String() string {
+	switch s {
+	case Unknown:
+		return "unknown"
+	case OK:
+		return "ok"
+	case Warning:
+		return "warning"
+	case Critical:
+		return "critical"
+	}
+	return fmt.Sprintf("status(%d)", int(s))
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *Status) UnmarshalText(b []byte) error {
+	for _, c := range []Status{Unknown, OK, Warning, Critical} {
+		if c.String() == string(b) {
+			*s = c
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown status %q: want ok, warning, critical or unknown", b)
+}
+
+// Verdict is the outcome of a run.
+type Verdict string
+
+// The verdicts.
+const (
+	CauseFound   Verdict = "cause-found"
+	Healthy      Verdict = "healthy"
+	Inconclusive Verdict = "inconclusive"
+)
+
+// Role tells a root cause from what follows from it.
+type Role string
+
+// The roles.
+const (
+	Root        Role = "root"
+	Consequence Role = "consequence"
+)
+
+// Confidence says how far a cause is backed; see the package documentation for
+// the function that computes it.
+type Confidence string
+
+// The levels of confidence.
+const (
+	High   Confidence = "high"
+	Medium Confidence = "medium"
+	Low    Confidence = "low"
+)
+
+// Measurement is what the runner hands to the judge: what one step's probe
+// returned.
+type Measurement struct {
+	Step     string          `json:"step"`
+	Evidence probes.Evidence `json:"evidence"`
+	// Err says why nothing could be measured; empty otherwise.
+	Err string `json:"error,omitempty"`
+	// TookMS is how long the probe ran, in milliseconds.
+	TookMS int64 `json:"took_ms"`
+}
+
+// Finding is a judged measurement.
+type Finding struct {
+	Step   string `json:"step"`
+	Title  string `json:"title"`
+	Status Status `json:"status"`
+	// Summary is one sentence for a human.
+	Summary string `json:"summary"`
+	// Because is the condition that decided the status, with its values filled
+	// in: "bloom.fill_ratio (0.97) > 0.5". Empty when no rule matched.
+	Because string           `json:"because,omitempty"`
+	Source  string           `json:"source"`
+	At      time.Time        `json:"at,omitzero"`
+	Window  time.Duration    `json:"window_ns,omitempty"`
+	Facts   []probes.Fact    `json:"facts"`
+	Rows    []probes.Row     `json:"rows,omitempty"`
+	Missing []probes.Missing `json:"missing,omitempty"`
+	Error   string           `json:"error,omitempty"`
+	TookMS  int64            `json:"took_ms"`
+}
+
+// Observation is a fact that speaks for a cause.
+type Observation struct {
+	// Fact is the full name: "bloom.fill_ratio".
+	Fact     string           `json:"fact"`
+	Value    float64          `json:"value"`
+	Unit     probes.Unit      `json:"unit"`
+	Interval *probes.Interval `json:"interval,omitempty"`
+	// Expected is what a healthy value looks like, for a human.
+	Expected string    `json:"expected"`
+	Source   string    `json:"source"`
+	At       time.Time `json:"at"`
+}
+
+// Signal is one condition of a cause, evaluated.
+type Signal struct {
+	// Condition has its values filled in: "redis.pool_pending (12) > 0".
+	Condition string  `json:"condition"`
+	Weight    float64 `json:"weight"`
+}
+
+// Cause is a matched cause.
+type Cause struct {
+	ID         string        `json:"id"`
+	Title      string        `json:"title"`
+	Role       Role          `json:"role"`
+	Confidence Confidence    `json:"confidence"`
+	Evidence   []Observation `json:"evidence"`
+	// Explains holds the ids of the matched causes that follow from this one.
+	Explains []string `json:"explains"`
+	Actions  []string `json:"actions"`
+	Agree    []Signal `json:"agree,omitempty"`
+	Disagree []Signal `json:"disagree,omitempty"`
+	Unknown  []Signal `json:"unknown,omitempty"`
+}
+
+// RuledOut is a cause that was looked at and refuted.
+type RuledOut struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	// Because is the condition that refuted it, with its values filled in.
+	Because string `json:"because"`
+}
+
+// Gap is something that could not be looked at.
+type Gap struct {
+	Step   string `json:"step"`
+	Reason string `json:"reason"`
+	// Facts lists the facts that are unknown for it; empty means the whole step.
+	Facts []string `json:"facts,omitempty"`
+}
+
+// Trigger says in a report why the run happened.
+type Trigger struct {
+	// Kind is "alertmanager" or "manual".
+	Kind     string `json:"kind"`
+	Incident string `json:"incident,omitempty"`
+	Title    string `json:"title,omitempty"`
+	Severity string `json:"severity,omitempty"`
+	// StartedAt is when the trouble began; zero for a manual run.
+	StartedAt time.Time `json:"started_at,omitzero"`
+}
+
+// Report is the outcome of a run. Causes[0], if any, is a root.
+type Report struct {
+	ID         string      `json:"id"`
+	Playbook   string      `json:"playbook"`
+	Target     string      `json:"target,omitempty"`
+	Trigger    Trigger     `json:"trigger"`
+	StartedAt  time.Time   `json:"started_at"`
+	DurationMS int64       `json:"duration_ms"`
+	Verdict    Verdict     `json:"verdict"`
+	Summary    string      `json:"summary"`
+	Causes     []Cause     `json:"causes"`
+	RuledOut   []RuledOut  `json:"ruled_out"`
+	Gaps       []Gap       `json:"gaps"`
+	Findings   []Finding   `json:"findings"`
+	Cost       probes.Cost `json:"cost"`
+}
