@@ -1,0 +1,144 @@
+package probes
+
+import (
+	"math"
+	"strconv"
+)
+
+// Number is a number that may be unknown, with the reason why. Arithmetic
+// carries the unknown along, so that a fact computed from a number that a
+// service leaves out is missing, never 0. The zero Number is unknown.
+type Number struct {
+	value float64
+	known bool
+	why   string
+}
+
+// Known returns a known number. NaN and infinities are not numbers that can be
+// judged: they become unknown.
+func Known(v float64) Number {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return Unknown("is not a finite number")
+	}
+	return Number{value: v, known: true}
+}
+
+// Unknown returns an unknown number with the reason why it is unknown.
+func Unknown(why string) Number { return Number{why: why} }
+
+// Get returns the value and whether it is known.
+func (n Number) Get() (float64, bool) { return n.value, n.known }
+
+// Or returns the value, or v where it is unknown.
+func (n Number) Or(v float64) float64 {
+	if n.known {
+		return n.value
+	}
+	return v
+}
+
+// Why says why the number is unknown; empty when it is known.
+func (n Number) Why() string {
+	switch {
+	case n.known:
+		return ""
+	case n.why == "":
+		return "not measured"
+	}
+	return n.why
+}
+
+// Named puts the name of the field that was read before the reason, for a
+// number that has just been decoded.
+func (n Number) Named(field string) Number {
+	if n.known {
+		return n
+	}
+	why := n.why
+	if why == "" {
+		why = "is left out"
+	}
+	return Unknown(field + " " + why)
+}
+
+// Plus returns n + m, unknown when either is.
+func (n Number) Plus(m Number) Number {
+	return n.with(m, func(a, b float64) float64 { return a + b })
+}
+
+// Minus returns n - m, unknown when either is.
+func (n Number) Minus(m Number) Number {
+	return n.with(m, func(a, b float64) float64 { return a - b })
+}
+
+// Times returns n * m, unknown when either is.
+func (n Number) Times(m Number) Number {
+	return n.with(m, func(a, b float64) float64 { return a * b })
+}
+
+// Over returns n / m, unknown when either is. Division by 0 is unknown with
+// the reason given in empty: "no requests in the window".
+func (n Number) Over(m Number, empty string) Number {
+	if n.known && m.known && m.value == 0 {
+		return Unknown(empty)
+	}
+	return n.with(m, func(a, b float64) float64 { return a / b })
+}
+
+// If returns n when ok holds, else an unknown number with the reason. A number
+// that was unknown already keeps its own reason.
+func (n Number) If(ok bool, why string) Number {
+	if n.known && !ok {
+		return Unknown(why)
+	}
+	return n
+}
+
+// AtLeast returns n if it reaches least, else an unknown number with the reason.
+func (n Number) AtLeast(least float64, why string) Number {
+	return n.If(n.value >= least, why)
+}
+
+// Clamp returns n limited to [low, high].
+func (n Number) Clamp(low, high float64) Number {
+	if n.known {
+		n.value = min(max(n.value, low), high)
+	}
+	return n
+}
+
+// UnmarshalJSON takes a JSON number that is finite and not negative, as all
+// counters, gauges and sizes of a contract are. Anything else makes the number
+// unknown rather than the whole document: one broken field costs one fact.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	*n = Number{}
+	if string(b) != "null" {
+		*n = ParseNumber(string(b))
+	}
+	return nil
+}
+
+// ParseNumber reads a decimal number that is finite and not negative; anything
+// else is unknown.
+func ParseNumber(text string) Number {
+	v, err := strconv.ParseFloat(text, 64)
+	switch {
+	case math.IsInf(v, 0) || math.IsNaN(v):
+		return Unknown("is out of range")
+	case err != nil:
+		return Unknown("is not a number")
+	case v < 0:
+		return Unknown("is negative")
+	}
+	return Known(v)
+}
+
+func (n Number) with(m Number, op func(a, b float64) float64) Number {
+	switch {
+	case !n.known:
+		return Unknown(n.Why())
+	case !m.known:
+		return Unknown(m.Why())
+	}
+	return Known(op(n.value, m.value))
+}

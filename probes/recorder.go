@@ -1,0 +1,103 @@
+package probes
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Recorder collects the evidence of one Check. It makes sure that every
+// documented fact comes out exactly once, either as a Fact or as Missing with
+// a reason. The first word about a name counts. A Recorder serves one Check
+// and one goroutine.
+type Recorder struct {
+	docs    []FactDoc
+	said    map[string]bool
+	ev      Evidence
+	reasons []string
+}
+
+// NewRecorder returns a Recorder for the facts documented in docs.
+func NewRecorder(docs []FactDoc) *Recorder {
+	return &Recorder{docs: docs, said: make(map[string]bool, len(docs))}
+}
+
+// Cost returns the running cost of the Check, for sources to add to.
+func (r *Recorder) Cost() *Cost { return &r.ev.Cost }
+
+// Set records a number, or why it is missing.
+func (r *Recorder) Set(name string, n Number) { r.set(name, n, nil) }
+
+// SetSampled records a number that was estimated from a sample, with its 95 %
+// confidence interval.
+func (r *Recorder) SetSampled(name string, n Number, iv Interval) { r.set(name, n, &iv) }
+
+// SetBool records a truth value.
+func (r *Recorder) SetBool(name string, v bool) {
+	n := Known(0)
+	if v {
+		n = Known(1)
+	}
+	r.set(name, n, nil)
+}
+
+// Miss records that the named facts could not be measured, and why.
+func (r *Recorder) Miss(why string, names ...string) {
+	for _, name := range names {
+		if !r.said[name] {
+			r.said[name] = true
+			r.miss(name, why)
+		}
+	}
+}
+
+// MissRest records the reason for every documented fact about which nothing
+// was said.
+func (r *Recorder) MissRest(why string) {
+	for _, d := range r.docs {
+		r.Miss(why, d.Name)
+	}
+}
+
+// Row adds a row.
+func (r *Recorder) Row(row Row) { r.ev.Rows = append(r.ev.Rows, row) }
+
+// Evidence closes the record. It returns an error, with the evidence that says
+// what was tried, when not a single fact could be measured.
+func (r *Recorder) Evidence(source string, window time.Duration) (Evidence, error) {
+	r.MissRest("not measured")
+	r.ev.Source, r.ev.Window, r.ev.At = source, window, time.Now()
+	if len(r.ev.Facts) == 0 {
+		reasons := r.reasons[:min(len(r.reasons), 3)]
+		return r.ev, fmt.Errorf("nothing could be measured: %s", strings.Join(reasons, "; "))
+	}
+	return r.ev, nil
+}
+
+func (r *Recorder) set(name string, n Number, iv *Interval) {
+	if r.said[name] {
+		return
+	}
+	r.said[name] = true
+	v, ok := n.Get()
+	if !ok {
+		r.miss(name, n.Why())
+		return
+	}
+	var unit Unit
+	if i := slices.IndexFunc(r.docs, func(d FactDoc) bool { return d.Name == name }); i >= 0 {
+		unit = r.docs[i].Unit
+	}
+	r.ev.Facts = append(r.ev.Facts, Fact{Name: name, Value: v, Unit: unit, Interval: iv})
+}
+
+func (r *Recorder) miss(name, why string) {
+	i := slices.IndexFunc(r.ev.Missing, func(m Missing) bool { return m.Reason == why })
+	if i < 0 {
+		r.ev.Missing = append(r.ev.Missing, Missing{Reason: why})
+		r.reasons = append(r.reasons, why)
+		i = len(r.ev.Missing) - 1
+	}
+	r.ev.Missing[i].Facts = append(r.ev.Missing[i].Facts, name)
+}

@@ -1,0 +1,201 @@
+package source
+
+import (
+	"strings"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+// The documents of the diagnostic contract, as far as the probes read them.
+// Whatever a service leaves out is unknown here, not 0.
+
+// Time is a time that may be unknown. The zero Time is unknown.
+type Time struct {
+	at    time.Time
+	known bool
+}
+
+// At returns a known Time.
+func At(t time.Time) Time { return Time{at: t, known: true} }
+
+// Get returns the time and whether it is known.
+func (t Time) Get() (time.Time, bool) { return t.at, t.known }
+
+// Since returns the seconds from t to now, unknown when either is.
+func (t Time) Since(now Time, field string) probes.Number {
+	if !t.known || !now.known {
+		return probes.Unknown(field + " or now is left out")
+	}
+	return probes.Known(now.at.Sub(t.at).Seconds())
+}
+
+// Text returns the time as a string, empty when unknown.
+func (t Time) Text() string {
+	if !t.known {
+		return ""
+	}
+	return t.at.UTC().Format(time.RFC3339Nano)
+}
+
+// UnmarshalJSON takes an RFC 3339 time; anything else leaves the time unknown.
+func (t *Time) UnmarshalJSON(b []byte) error {
+	*t = Time{}
+	at, err := time.Parse(time.RFC3339, strings.Trim(string(b), `"`))
+	if err == nil && at.Year() >= 1 && !at.IsZero() {
+		*t = At(at)
+	}
+	return nil
+}
+
+// Paths of the contract.
+const (
+	PathBloom       = "/debug/diagnose/bloom"
+	PathBloomTest   = "/debug/diagnose/bloom/test"
+	PathBloomVerify = "/debug/diagnose/bloom/verify"
+	PathRedis       = "/debug/diagnose/redis"
+	PathShards      = "/debug/diagnose/shards"
+	PathErrors      = "/debug/diagnose/errors"
+	PathChanges     = "/debug/diagnose/changes"
+)
+
+// Bloom is GET /debug/diagnose/bloom.
+type Bloom struct {
+	Now          Time          `json:"now"`
+	M            probes.Number `json:"m"`
+	K            probes.Number `json:"k"`
+	Capacity     probes.Number `json:"capacity"`
+	TargetRate   probes.Number `json:"target_rate"`
+	SetBits      probes.Number `json:"set_bits"`
+	NamesAdded   probes.Number `json:"names_added"`
+	AddsBySource struct {
+		Build    probes.Number `json:"build"`
+		Register probes.Number `json:"register"`
+		Query    probes.Number `json:"query"`
+	} `json:"adds_by_source"`
+	Registrations probes.Number `json:"registrations"`
+	Generation    probes.Number `json:"generation"`
+	BuiltAt       Time          `json:"built_at"`
+}
+
+// BloomTestRequest is the body of POST /debug/diagnose/bloom/test.
+type BloomTestRequest struct {
+	Names []string `json:"names"`
+}
+
+// BloomTest is the answer to POST /debug/diagnose/bloom/test.
+type BloomTest struct {
+	Generation probes.Number `json:"generation"`
+	Tested     probes.Number `json:"tested"`
+	Distinct   probes.Number `json:"distinct"`
+	Invalid    probes.Number `json:"invalid"`
+	// Maybe is nil when it is left out, which is not the same as empty.
+	Maybe []int `json:"maybe"`
+}
+
+// BloomVerify is GET /debug/diagnose/bloom/verify.
+type BloomVerify struct {
+	Sampled probes.Number `json:"sampled"`
+	Missing probes.Number `json:"missing"`
+	Shards  []struct {
+		Shard   string        `json:"shard"`
+		Sampled probes.Number `json:"sampled"`
+		Missing probes.Number `json:"missing"`
+		Error   string        `json:"error"`
+	} `json:"shards"`
+}
+
+// Pool is the state of a connection pool of the service.
+type Pool struct {
+	Size        probes.Number `json:"size"`
+	InUse       probes.Number `json:"in_use"`
+	Idle        probes.Number `json:"idle"`
+	Pending     probes.Number `json:"pending"`
+	Acquires    probes.Number `json:"acquires"`
+	Waits       probes.Number `json:"waits"`
+	WaitSeconds probes.Number `json:"wait_seconds"`
+	Timeouts    probes.Number `json:"timeouts"`
+}
+
+// RedisClient is GET /debug/diagnose/redis: Redis as the service sees it.
+type RedisClient struct {
+	Now         Time          `json:"now"`
+	StartedAt   Time          `json:"started_at"`
+	Pool        Pool          `json:"pool"`
+	Commands    probes.Number `json:"commands"`
+	Errors      probes.Number `json:"errors"`
+	BusySeconds probes.Number `json:"busy_seconds"`
+	Lookups     probes.Number `json:"lookups"`
+	Hits        struct {
+		Taken probes.Number `json:"taken"`
+		Free  probes.Number `json:"free"`
+	} `json:"hits"`
+	Misses probes.Number `json:"misses"`
+}
+
+// Shards is GET /debug/diagnose/shards.
+type Shards struct {
+	Now       Time    `json:"now"`
+	StartedAt Time    `json:"started_at"`
+	Shards    []Shard `json:"shards"`
+}
+
+// Shard is one shard as the service sees it.
+type Shard struct {
+	Shard       string        `json:"shard"`
+	Address     string        `json:"address"`
+	Requests    probes.Number `json:"requests"`
+	Errors      probes.Number `json:"errors"`
+	BusySeconds probes.Number `json:"busy_seconds"`
+	Pool        Pool          `json:"pool"`
+	TopKeys     TopKeys       `json:"top_keys"`
+}
+
+// TopKeys is a Space-Saving summary: the true count of a key lies in
+// [Count - Error, Count].
+type TopKeys struct {
+	Since Time          `json:"since"`
+	Total probes.Number `json:"total"`
+	Keys  []struct {
+		Key   string        `json:"key"`
+		Count probes.Number `json:"count"`
+		Error probes.Number `json:"error"`
+	} `json:"keys"`
+}
+
+// Errors is GET /debug/diagnose/errors.
+type Errors struct {
+	Now       Time          `json:"now"`
+	StartedAt Time          `json:"started_at"`
+	Capacity  probes.Number `json:"capacity"`
+	Recorded  probes.Number `json:"recorded"`
+	// Errors is nil when it is left out, which is not the same as empty.
+	Errors []LoggedError `json:"errors"`
+}
+
+// LoggedError is one error that the service recorded.
+type LoggedError struct {
+	At      Time   `json:"at"`
+	Level   string `json:"level"`
+	Message string `json:"message"`
+	Layer   string `json:"layer"`
+	Target  string `json:"target"`
+	Code    string `json:"code"`
+}
+
+// Changes is GET /debug/diagnose/changes.
+type Changes struct {
+	Now Time `json:"now"`
+	// Changes is nil when it is left out, which is not the same as empty.
+	Changes []Change `json:"changes"`
+}
+
+// Change is one change of the service's build or configuration.
+type Change struct {
+	At   Time   `json:"at"`
+	Kind string `json:"kind"`
+	What string `json:"what"`
+	From string `json:"from"`
+	To   string `json:"to"`
+	By   string `json:"by"`
+}

@@ -1,0 +1,243 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+const (
+	// maxBody is the largest answer that is read. The largest document of the
+	// contract, 1000 errors, is about 300 KB.
+	maxBody = 4 << 20
+	// maxConns is the number of connections to the service: one for each of
+	// the four steps, which run at the same time.
+	maxConns = 4
+	// httpTimeout bounds one request. The documents answer from memory, and
+	// the one that asks the shards is bounded to 1 s by the contract.
+	httpTimeout = 2 * time.Second
+)
+
+// HTTPOptions say how to reach a service that serves the diagnostic contract.
+type HTTPOptions struct {
+	// URL is the base URL, such as "http://127.0.0.1:8080".
+	URL string
+	// Token is sent as a bearer token unless it is empty.
+	Token Secret
+	// TLS is used for https; nil means the system's defaults.
+	TLS *tls.Config
+	// Timeout bounds one request; zero means 2 s.
+	Timeout time.Duration
+}
+
+// HTTP reads the documents of the diagnostic contract from one service. It is
+// safe for concurrent use.
+type HTTP struct {
+	base    *url.URL
+	token   Secret
+	timeout time.Duration
+	client  *http.Client
+	dead    circuit // no connection to be had
+	mu      sync.Mutex
+	hung    map[string]*circuit // no answer, by path
+}
+
+// NewHTTP returns a source for the service at o.URL. It does no I/O.
+func NewHTTP(o HTTPOptions) (*HTTP, error) {
+	base, err := url.Parse(o.URL)
+	switch {
+	case err != nil:
+		return nil, errors.New("the service's URL cannot be parsed")
+	case base.Scheme != "http" && base.Scheme != "https":
+		return nil, fmt.Errorf("the service's URL must begin with http:// or https://, not %q", base.Scheme)
+	case base.Host == "":
+		return nil, errors.New("the service's URL has no host")
+	case base.User != nil:
+		return nil, errors.New("the service's URL must not hold a user or password: configure a token")
+	case base.RawQuery != "" || base.Fragment != "":
+		return nil, errors.New("the service's URL must not have a query or fragment")
+	}
+	timeout := o.Timeout
+	if timeout <= 0 {
+		timeout = httpTimeout
+	}
+	return &HTTP{
+		base: base, token: o.Token, timeout: timeout, hung: make(map[string]*circuit),
+		client: &http.Client{
+			Transport: &http.Transport{
+				DialContext:            (&net.Dialer{Timeout: timeout}).DialContext,
+				TLSClientConfig:        o.TLS,
+				MaxConnsPerHost:        maxConns,
+				MaxIdleConnsPerHost:    maxConns,
+				DisableCompression:     true, // the cap on the body is a cap on the wire
+				MaxResponseHeaderBytes: 64 << 10,
+			},
+			// A redirect would take the token, and the agent, elsewhere.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// Name names the source for a human.
+func (h *HTTP) Name() string { return "checker " + h.base.String() }
+
+// Open opens a connection by reading the changes, so that the connection
+// stands before it is needed. A service without that document is fine.
+func (h *HTTP) Open(ctx context.Context) error {
+	var doc Changes
+	if err := h.Get(ctx, new(probes.Cost), PathChanges, nil, &doc); err != nil && !errors.Is(err, ErrAbsent) {
+		return err
+	}
+	return nil
+}
+
+// Close closes idle connections.
+func (h *HTTP) Close() { h.client.CloseIdleConnections() }
+
+// Get reads the document at path into the struct behind into and adds to cost
+// what that took. A document that is there but not as the contract says is an
+// error that tells what is wrong with it.
+func (h *HTTP) Get(ctx context.Context, cost *probes.Cost, path string, query url.Values, into any) error {
+	return h.do(ctx, cost, http.MethodGet, path, query, nil, into)
+}
+
+// Post sends body as JSON and reads the answer like Get.
+func (h *HTTP) Post(ctx context.Context, cost *probes.Cost, path string, body, into any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("POST %s: %w", path, err)
+	}
+	return h.do(ctx, cost, http.MethodPost, path, nil, raw, into)
+}
+
+func (h *HTTP) do(ctx context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte, into any) error {
+	slow := h.circuit(path)
+	for _, c := range []*circuit{&h.dead, slow} {
+		if err := c.check(); err != nil {
+			return fmt.Errorf("%s %s: %w", method, path, err)
+		}
+	}
+	answer, err := h.send(ctx, cost, method, path, query, body)
+	// A hung document says nothing about the others, which do not wait for the
+	// same thing; a refused connection does.
+	if errors.Is(err, ErrHung) {
+		slow.note(err)
+	} else if ctx.Err() == nil {
+		h.dead.note(err)
+	}
+	if err == nil {
+		err = decode(answer, into)
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	slow.note(nil)
+	return nil
+}
+
+func (h *HTTP) circuit(path string) *circuit {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c := h.hung[path]
+	if c == nil {
+		c = new(circuit)
+		h.hung[path] = c
+	}
+	return c
+}
+
+// send makes one request and returns the body of a 200.
+func (h *HTTP) send(run context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(run, h.timeout)
+	defer cancel()
+	connected := false
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) {
+			connected = true
+			cost.HTTPRequests++
+			cost.Bytes += int64(len(body))
+		},
+	})
+	target := h.base.JoinPath(path)
+	target.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("the request cannot be made")
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("User-Agent", "diagnose")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if h.token != "" {
+		req.Header.Set("Authorization", "Bearer "+string(h.token))
+	}
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return nil, h.failed(run, err, connected)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	cost.Bytes += int64(len(answer))
+	if status := statusReason(resp); status != nil {
+		return nil, status
+	}
+	if len(answer) > maxBody {
+		return nil, fmt.Errorf("the answer is larger than %d MiB", maxBody>>20)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("the answer is cut off")
+	}
+	if err != nil {
+		return nil, h.failed(run, err, true)
+	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+		return nil, errors.New(htmlReason(answer))
+	}
+	return answer, nil
+}
+
+// failed classifies an error of the client, without its URL.
+func (h *HTTP) failed(ctx context.Context, err error, connected bool) error {
+	if wrapped := new(url.Error); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	if f := classify(ctx, err, connected, h.timeout); f != nil {
+		return f
+	}
+	return fmt.Errorf("request failed: %w", err)
+}
+
+// statusReason returns nil for 200 and says otherwise what the status means
+// here. It does not quote the answer, which may hold anything.
+func statusReason(resp *http.Response) error {
+	status := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+		return nil
+	case code == http.StatusNotFound:
+		return fail(ErrAbsent, status+": the service does not serve this document")
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return fail(ErrDenied, status+": the service wants another token")
+	case code >= 300 && code < 400:
+		to := "elsewhere"
+		if loc, err := resp.Location(); err == nil && loc.Host != "" {
+			to = "to " + loc.Host
+		}
+		return fail(ErrAnswered, status+": redirected "+to+", which is not followed (a login page or a proxy?)")
+	}
+	return fail(ErrAnswered, status)
+}

@@ -1,0 +1,122 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+const (
+	// DefaultWindow is the time between two samples unless a playbook says
+	// otherwise: long enough for a service of some hundred requests a second
+	// to show ratios, short enough for an on-call who waits.
+	DefaultWindow = 3 * time.Second
+	// MinWindow is the shortest time between two samples that rates are
+	// computed from; below it a single slow request dominates.
+	MinWindow = 500 * time.Millisecond
+	// MaxWindow bounds the option; a longer look is a job for a recorder.
+	MaxWindow = 30 * time.Second
+	// reserve is left before the deadline for the second sample itself.
+	reserve = 500 * time.Millisecond
+)
+
+// Window returns the window to use for the option d; zero means the default.
+func Window(d time.Duration) (time.Duration, error) {
+	if d == 0 {
+		return DefaultWindow, nil
+	}
+	if d < MinWindow || d > MaxWindow {
+		return 0, fmt.Errorf("window: %v is not between %v and %v", d, MinWindow, MaxWindow)
+	}
+	return d, nil
+}
+
+// Wait waits for the window between two samples, or for less when the deadline
+// of ctx leaves less. It returns an error, at once, when not even MinWindow is
+// left, and when ctx ends while it waits.
+func Wait(ctx context.Context, window time.Duration) error {
+	if deadline, ok := ctx.Deadline(); ok {
+		window = min(window, time.Until(deadline)-reserve)
+	}
+	if window < MinWindow {
+		return errors.New("the deadline leaves no time for a second sample")
+	}
+	timer := time.NewTimer(window)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("no second sample: %w", ctx.Err())
+	}
+}
+
+// Sample is what is known about a target at the moment counters were read.
+type Sample struct {
+	// Taken is the agent's clock, with its monotonic part.
+	Taken time.Time
+	// Now is the target's own clock, where it tells it.
+	Now Time
+	// Epoch changes when counters start again from 0: a start time, a run id.
+	// Empty when the target does not tell.
+	Epoch string
+}
+
+// Span is the time between two samples of the same counters.
+type Span struct {
+	seconds float64
+	why     string
+}
+
+// NoSpan returns the Span of a measurement without a second sample: every
+// change over it is unknown for the reason given.
+func NoSpan(why string) Span { return Span{why: why} }
+
+// Between returns the Span from one sample to the next. The target's own clock
+// measures it, because it excludes the time that the answers took; the agent's
+// clock does where the target tells none or it jumped.
+func Between(first, second Sample) Span {
+	if first.Epoch != second.Epoch {
+		return NoSpan("counters were reset between the samples: the target restarted")
+	}
+	took := second.Taken.Sub(first.Taken).Seconds()
+	a, ok := first.Now.Get()
+	b, ok2 := second.Now.Get()
+	if ok && ok2 {
+		if own := b.Sub(a).Seconds(); own > took/2 && own < took*2 {
+			took = own
+		}
+	}
+	if took < MinWindow.Seconds()/2 {
+		return NoSpan("the samples are too close to each other")
+	}
+	return Span{seconds: took}
+}
+
+// Duration returns the length of the span, 0 for none.
+func (s Span) Duration() time.Duration {
+	return time.Duration(s.seconds * float64(time.Second))
+}
+
+// Delta returns by how much a counter grew. It is unknown, never negative, when
+// the counter went down or either value is unknown.
+func (s Span) Delta(first, second probes.Number) probes.Number {
+	if s.why != "" {
+		return probes.Unknown(s.why)
+	}
+	d := second.Minus(first)
+	return d.If(d.Or(0) >= 0, "a counter went down between the samples: it was reset")
+}
+
+// Rate returns the growth of a counter per second.
+func (s Span) Rate(first, second probes.Number) probes.Number {
+	return s.PerSecond(s.Delta(first, second))
+}
+
+// PerSecond divides a growth over the span by its length.
+func (s Span) PerSecond(delta probes.Number) probes.Number {
+	return delta.Over(probes.Known(s.seconds), "the samples are too close to each other")
+}
