@@ -1,0 +1,20 @@
+// Command checker runs the reference service: a username check and sign-up
+// service to be diagnosed. By itself it starts on embedded back ends.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
+)
+
+func main() {
+	logging.Disable() // go-redis repeats on stderr what it also returns as an error
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

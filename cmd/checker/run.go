@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/regpath/diagnose/reference/cache"
+	"github.com/regpath/diagnose/reference/local"
+)
+
+// The exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // could not start, or stopped serving
+	exitUsage  = 2
+)
+
+// usageError is a mistake in the flags or the environment.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// run is the program without the process: it serves until ctx ends and returns
+// the exit code.
+func run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "checker",
+		Short: "Serve username checks and registrations, to be diagnosed",
+		Long: `checker is the reference service of the diagnosis agent: Bloom filter, local
+cache, Redis, sharded SQL, with metrics under /metrics and the diagnostic
+contract under /debug/diagnose/.
+
+Without flags it runs on an embedded Redis and SQLite. Every flag can also be
+given in the environment: CHECKER_LISTEN for --listen, CHECKER_SHARD_DSN, with
+spaces between several, for --shard-dsn.`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PreRunE:       func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags(), env) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o, err := f.options(slog.New(slog.NewTextHandler(stderr, nil)))
+			if err != nil {
+				return usageError{err}
+			}
+			return serve(cmd.Context(), o, stdout)
+		},
+	}
+	cmd.SetArgs(args)
+	cmd.SetOut(stdout)
+	cmd.SetErr(stderr)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	f.register(cmd.Flags())
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	_, _ = fmt.Fprintln(stderr, "checker:", err) // nobody is left to tell
+	if usage := (usageError{}); errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// flags are the flags as they were given.
+type flags struct {
+	redis, redisPasswordFile string
+	local.Options
+}
+
+func (f *flags) register(fs *pflag.FlagSet) {
+	fs.StringVar(&f.Listen, "listen", "127.0.0.1:8080", "address to serve HTTP on")
+	fs.BoolVar(&f.Real, "real", false, "start a private redis-server and PostgreSQL instead of the embedded ones")
+	fs.IntVar(&f.Shards, "shards", 4, "number of private shards")
+	fs.IntVar(&f.Names, "names", 20_000, "names that private shards begin with")
+	fs.StringVar(&f.redis, "redis", "", "your own Redis: host:port, or a redis:// or rediss:// URL")
+	fs.StringVar(&f.redisPasswordFile, "redis-password-file", "", "file that holds the password for --redis")
+	fs.StringArrayVar(&f.ShardDSNs, "shard-dsn", nil, "your own PostgreSQL database; once for each shard, always in the same order")
+	fs.Uint64Var(&f.Filter.Capacity, "filter-capacity", 0, "names to size the Bloom filter for (default half as much again as --names, or 1,000,000 with --shard-dsn)")
+	fs.Float64Var(&f.Filter.Rate, "filter-target-rate", 0.01, "false-positive rate to size the Bloom filter for")
+	fs.StringVar(&f.FollowUpURL, "followup-url", "", "service to tell of registrations (default a private one)")
+	fs.IntVar(&f.Machine, "machine", 0, "machine number in user ids, 0 to 1023, different for each instance")
+	fs.BoolVar(&f.Faults, "faults", false, "let anybody who reaches the port switch faults under /debug/fault/")
+}
+
+// fromEnvironment sets the flags that were not given from CHECKER_….
+func fromEnvironment(fs *pflag.FlagSet, env func(string) (string, bool)) error {
+	var errs []error
+	fs.VisitAll(func(f *pflag.Flag) {
+		name := "CHECKER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := env(name)
+		if !ok || f.Changed || f.Name == "help" {
+			return
+		}
+		values := []string{value}
+		if f.Value.Type() == "stringArray" {
+			values = strings.Fields(value)
+		}
+		for _, v := range values {
+			if err := fs.Set(f.Name, v); err != nil {
+				errs = append(errs, fmt.Errorf("%s is not a valid %s", name, f.Value.Type())) // without the value
+			}
+		}
+	})
+	if len(errs) > 0 {
+		return usageError{errors.Join(errs...)}
+	}
+	return nil
+}
+
+// options checks the flags and reads the files that they name.
+func (f *flags) options(logger *slog.Logger) (local.Options, error) {
+	o := f.Options
+	o.Logger = logger
+	if f.redis != "" {
+		var err error
+		if o.Redis, err = cache.ParseRedis(f.redis); err != nil {
+			return o, err
+		}
+	}
+	if f.redisPasswordFile != "" {
+		if f.redis == "" {
+			return o, errors.New("--redis-password-file needs --redis")
+		}
+		password, err := os.ReadFile(f.redisPasswordFile)
+		if err != nil {
+			return o, fmt.Errorf("read redis password: %w", err)
+		}
+		o.Redis.Password = cache.Secret(strings.TrimRight(string(password), "\r\n"))
+	}
+	if err := o.Validate(); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+// serve runs the path until ctx ends, which is no error.
+func serve(ctx context.Context, o local.Options, stdout io.Writer) error {
+	// The back ends live on while requests are brought to their end; only
+	// during the start does the end of ctx end them.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	started := context.AfterFunc(ctx, cancel)
+	p, err := local.Start(life, o)
+	if !started() && err == nil {
+		return p.Close()
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it was up
+		}
+		return err
+	}
+	if _, err := fmt.Fprintln(stdout, describe(p)); err != nil {
+		return errors.Join(err, p.Close())
+	}
+	select {
+	case <-ctx.Done():
+	case <-p.Done():
+	}
+	return p.Close()
+}
+
+// describe says in one line where everything is, without secrets.
+func describe(p *local.Path) string {
+	shards := make([]string, 0, p.Service.Shards.Len())
+	for _, s := range p.Service.Shards.Stats() {
+		if s.Address == "" {
+			shards = append(shards, s.Shard+" embedded")
+			continue
+		}
+		shards = append(shards, s.Shard+" "+s.Address)
+	}
+	line := "checker serves on " + p.URL + ", redis " + p.RedisAddr + ", " + strings.Join(shards, ", ")
+	if p.Faults != nil {
+		line += ", faults can be switched"
+	}
+	return line
+}

@@ -1,0 +1,267 @@
+// Package api is the checker's face: the HTTP API for users, /metrics for
+// Prometheus, and the diagnostic contract for the agent (CONTRACT.md).
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/regpath/diagnose/reference"
+	"github.com/regpath/diagnose/reference/name"
+)
+
+// Limits of a request.
+const (
+	maxRegisterBody = 4 << 10
+	maxTestBody     = 1 << 20
+	maxHeader       = 16 << 10
+	headerTimeout   = 2 * time.Second
+	readTimeout     = 5 * time.Second
+	writeTimeout    = 10 * time.Second
+	idleTimeout     = 2 * time.Minute
+	// answerTimeout bounds a check, and a little more than the back ends are
+	// given below it.
+	answerTimeout = 1500 * time.Millisecond
+)
+
+// Options are what a Server shows.
+type Options struct {
+	Service *reference.Service
+	Errors  *ErrorLog
+	Changes *ChangeLog
+	// Faults is mounted at /debug/fault/; nil leaves the path unknown.
+	Faults http.Handler
+	Logger *slog.Logger
+}
+
+// Server is the HTTP side of a checker.
+type Server struct {
+	service         *reference.Service
+	errors          *ErrorLog
+	changes         *ChangeLog
+	startedAt       time.Time
+	check, register *meter
+	stopping        atomic.Bool
+	http            *http.Server
+}
+
+// New returns a server that is not listening yet. It fails when a metric
+// cannot be registered.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		service: o.Service, errors: o.Errors, changes: o.Changes, startedAt: time.Now(),
+		check: checkMeter(), register: registerMeter(),
+	}
+	registry, err := s.registry()
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/check", s.serveCheck)
+	mux.HandleFunc("POST /v1/register", s.serveRegister)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, status{"ok"}) })
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
+	s.diagnose(mux)
+	if o.Faults != nil {
+		mux.Handle("/debug/fault/", o.Faults)
+	}
+	s.http = &http.Server{
+		Handler: mux, MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelWarn),
+	}
+	return s, nil
+}
+
+// Serve answers on l until Shutdown; it returns nil then.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve http: %w", err)
+	}
+	return nil
+}
+
+// Shutdown says "not ready", lets running requests end until ctx does, and then
+// cuts them off.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopping.Store(true)
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("shut down http: %w", err), s.http.Close())
+	}
+	return nil
+}
+
+type status struct {
+	Status string `json:"status"`
+}
+
+func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
+	if s.stopping.Load() {
+		write(w, http.StatusServiceUnavailable, status{"stopping"})
+		return
+	}
+	write(w, http.StatusOK, status{"ok"})
+}
+
+// checked is the answer of GET /v1/check.
+type checked struct {
+	Name       string          `json:"name"`
+	Available  bool            `json:"available"`
+	AnsweredBy reference.Layer `json:"answered_by"`
+}
+
+func (s *Server) serveCheck(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	code, tag := s.answerCheck(w, r)
+	s.check.done(code, tag, time.Since(start))
+}
+
+func (s *Server) answerCheck(w http.ResponseWriter, r *http.Request) (code int, tag string) {
+	asked, err := queryName(r.URL)
+	if err != nil {
+		return fail(w, err), ""
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	defer cancel()
+	a, err := s.service.Check(ctx, asked)
+	if err != nil {
+		return fail(w, err), ""
+	}
+	return write(w, http.StatusOK, checked{Name: a.Name, Available: !a.Taken, AnsweredBy: a.By}), string(a.By)
+}
+
+// registered is the answer of POST /v1/register. The id is a string because it
+// needs more bits than a JavaScript number has.
+type registered struct {
+	Name   string `json:"name"`
+	UserID int64  `json:"user_id,string"`
+}
+
+func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	code, tag := s.answerRegister(w, r)
+	s.register.done(code, tag, time.Since(start))
+}
+
+func (s *Server) answerRegister(w http.ResponseWriter, r *http.Request) (code int, outcome string) {
+	var body struct {
+		Name *string `json:"name"`
+	}
+	if err := decode(w, r, maxRegisterBody, &body); err != nil {
+		return fail(w, err), "invalid"
+	}
+	if body.Name == nil {
+		return fail(w, badRequest("name is missing")), "invalid"
+	}
+	got, err := s.service.Register(r.Context(), *body.Name)
+	switch {
+	case err == nil:
+		return write(w, http.StatusCreated, registered{Name: got.Name, UserID: got.UserID}), "created"
+	case errors.Is(err, reference.ErrTaken):
+		return fail(w, err), "taken"
+	case invalidName(err):
+		return fail(w, err), "invalid"
+	}
+	return fail(w, err), "failed"
+}
+
+// queryName returns the one name that the query asks for.
+func queryName(u *url.URL) (string, error) {
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return "", badRequest("query is malformed")
+	}
+	if len(q["name"]) != 1 {
+		return "", badRequest("query needs exactly one name")
+	}
+	return q["name"][0], nil
+}
+
+// badRequest is an error whose text is the client's fault and the client's to
+// read.
+type badRequest string
+
+func (e badRequest) Error() string { return string(e) }
+
+var errTooLarge = errors.New("request body is too large")
+
+// decode reads one JSON document of at most limit bytes into v, strictly.
+func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	if h := r.Header.Get("Content-Type"); h != "" {
+		if kind, _, err := mime.ParseMediaType(h); err != nil || kind != "application/json" {
+			return badRequest("content type must be application/json")
+		}
+	}
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, err = d.Token(); err == nil {
+			return badRequest("request body holds more than one JSON document")
+		} else if errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		return fmt.Errorf("%w: at most %d bytes are allowed", errTooLarge, large.Limit)
+	}
+	return badRequest("request body is not the JSON expected")
+}
+
+func invalidName(err error) bool {
+	for _, kind := range []error{name.ErrEncoding, name.ErrShort, name.ErrLong, name.ErrCharacter, name.ErrReserved} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// fail answers with the status and the text that belong to err. What went wrong
+// inside is in the error log, not in the answer.
+func fail(w http.ResponseWriter, err error) (code int) {
+	code, text := http.StatusInternalServerError, "internal error"
+	var bad badRequest
+	switch {
+	case errors.As(err, &bad), invalidName(err):
+		code, text = http.StatusBadRequest, err.Error()
+	case errors.Is(err, errTooLarge):
+		code, text = http.StatusRequestEntityTooLarge, err.Error()
+	case errors.Is(err, reference.ErrTaken):
+		code, text = http.StatusConflict, reference.ErrTaken.Error()
+	case errors.Is(err, reference.ErrUnavailable):
+		w.Header().Set("Retry-After", "1")
+		code, text = http.StatusServiceUnavailable, reference.ErrUnavailable.Error()
+	}
+	return write(w, code, struct {
+		Error string `json:"error"`
+	}{text})
+}
+
+// write sends v as JSON and returns code. A client that has gone away is not an
+// error of ours.
+func write(w http.ResponseWriter, code int, v any) int {
+	body, err := json.Marshal(v)
+	if err != nil {
+		code, body = http.StatusInternalServerError, []byte(`{"error":"internal error"}`)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(code)
+	_, _ = w.Write(append(body, '\n'))
+	return code
+}

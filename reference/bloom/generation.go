@@ -1,0 +1,87 @@
+package bloom
+
+import (
+	"fmt"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/bits-and-blooms/bloom/v3"
+	"github.com/twmb/murmur3"
+)
+
+// generation is one bit array with its accounts. The array is allocated by
+// bits-and-blooms and laid out and hashed as it does; the words are read and
+// written atomically here, because the library has no lock and loses about one
+// name in 80,000 when two goroutines add at once. A test costs the same as
+// behind an RWMutex (BenchmarkTest: 29 ns on two cores), but no writer and no
+// count of the bits ever stops a reader. The library's own Locations would
+// allocate on every call.
+type generation struct {
+	number  uint64
+	params  Params
+	builtAt time.Time
+	m, k    uint64
+	words   []uint64
+
+	added         [sources]atomic.Uint64
+	registrations atomic.Uint64
+}
+
+func newGeneration(number uint64, p Params, at time.Time) (*generation, error) {
+	m, k, err := p.Size()
+	if err != nil {
+		return nil, err
+	}
+	set := bloom.New(m, k).BitSet()
+	if set.Len() != m { // the library hides a failed allocation in an empty set
+		return nil, fmt.Errorf("could not allocate a filter of %d bits", m)
+	}
+	return &generation{number: number, params: p, builtAt: at, m: uint64(m), k: uint64(k), words: set.Words()}, nil
+}
+
+func (g *generation) add(h hashes, by Source) {
+	for i := range g.k {
+		at := h.location(i) % g.m
+		atomic.OrUint64(&g.words[at>>6], 1<<(at&63))
+	}
+	g.added[by].Add(1)
+}
+
+func (g *generation) test(h hashes) bool {
+	for i := range g.k {
+		at := h.location(i) % g.m
+		if atomic.LoadUint64(&g.words[at>>6])&(1<<(at&63)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// setBits counts the bits that are set: about 60 ms for the 1.2 GB of
+// 1,000,000,000 names at 1 %.
+func (g *generation) setBits() uint64 {
+	n := 0
+	for i := range g.words {
+		n += bits.OnesCount64(atomic.LoadUint64(&g.words[i]))
+	}
+	return uint64(n)
+}
+
+// hashes are the four base hashes of a name, as in bits-and-blooms: the two
+// halves of Murmur3-128 of the name, and of the name with a byte 1 behind it.
+type hashes [4]uint64
+
+func hash(name string) hashes {
+	var buf [80]byte // canonical names have at most 64 bytes: no allocation
+	b := append(buf[:0], name...)
+	var h hashes
+	h[0], h[1] = murmur3.Sum128(b)
+	h[2], h[3] = murmur3.Sum128(append(b, 1))
+	return h
+}
+
+// location returns the i-th place of a name, before reduction modulo m.
+func (h *hashes) location(i uint64) uint64 {
+	return h[i%2] + i*h[2+((i+i%2)%4)/2]
+}

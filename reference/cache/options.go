@@ -1,0 +1,100 @@
+package cache
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// Secret is a string that never prints itself.
+type Secret string
+
+const redacted = "<secret>"
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return redacted }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return redacted }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// Defaults of RedisOptions.
+const (
+	DefaultPoolSize = 20
+	DefaultTimeout  = 250 * time.Millisecond
+)
+
+// RedisOptions say how to reach Redis.
+type RedisOptions struct {
+	Address  string // host:port
+	Username string
+	Password Secret
+	DB       int
+	TLS      *tls.Config // nil for plain TCP
+	// PoolSize is the number of connections; 0 means DefaultPoolSize.
+	PoolSize int
+	// Timeout bounds every command, waiting for a connection included; 0 means
+	// DefaultTimeout.
+	Timeout time.Duration
+}
+
+// ParseRedis reads "host:port" or a redis:// or rediss:// URL. Errors do not
+// repeat s, which may hold a password.
+func ParseRedis(s string) (RedisOptions, error) {
+	if !strings.Contains(s, "://") {
+		return RedisOptions{Address: s}, nil
+	}
+	u, err := redis.ParseURL(s)
+	if err != nil || u.Network != "tcp" {
+		return RedisOptions{}, errors.New("redis address is neither host:port nor a redis:// or rediss:// URL")
+	}
+	return RedisOptions{Address: u.Addr, Username: u.Username, Password: Secret(u.Password), DB: u.DB, TLS: u.TLSConfig}, nil
+}
+
+func (o RedisOptions) withDefaults() (RedisOptions, error) {
+	if o.Address == "" {
+		return o, errors.New("redis address is missing")
+	}
+	if o.PoolSize < 0 || o.Timeout < 0 {
+		return o, fmt.Errorf("redis pool size (%d) and timeout (%s) must not be negative", o.PoolSize, o.Timeout)
+	}
+	if o.PoolSize == 0 {
+		o.PoolSize = DefaultPoolSize
+	}
+	if o.Timeout == 0 {
+		o.Timeout = DefaultTimeout
+	}
+	return o, nil
+}
+
+// client returns a go-redis client that tries once and gives up in time: a
+// cache that retries makes an outage longer, and by its defaults one command
+// may cost four times five dials.
+func (o RedisOptions) client() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: o.Address, Username: o.Username, Password: string(o.Password), DB: o.DB, TLSConfig: o.TLS,
+		ClientName:               "checker",
+		DisableIdentity:          true,
+		PoolSize:                 o.PoolSize,
+		PipelinePoolSize:         -1,
+		MaxRetries:               -1,
+		DialerRetries:            1,
+		DialTimeout:              o.Timeout,
+		ReadTimeout:              o.Timeout,
+		WriteTimeout:             o.Timeout,
+		PoolTimeout:              o.Timeout,
+		ContextTimeoutEnabled:    true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}

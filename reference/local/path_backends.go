@@ -1,0 +1,169 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/regpath/diagnose/reference/cache"
+	"github.com/regpath/diagnose/reference/fault"
+	"github.com/regpath/diagnose/reference/load"
+	"github.com/regpath/diagnose/reference/shard"
+)
+
+// shardPool is the number of connections to each shard.
+const shardPool = 8
+
+// openRedis starts a private Redis, unless the user has one, and returns the cache on it.
+func (p *Path) openRedis(ctx context.Context, o Options, patient *fault.Patient) (*cache.Redis, error) {
+	options := o.Redis
+	if options.Address == "" {
+		own, err := StartRedis(ctx, RedisOptions{Real: o.Real})
+		if err != nil {
+			return nil, err
+		}
+		p.onClose(own.Close)
+		options.Address = own.Addr()
+		patient.Redis = &fault.Server{
+			Stop:  func(context.Context) error { own.Stop(); return nil },
+			Start: own.Restart,
+		}
+	}
+	p.RedisAddr = options.Address
+	redis, err := cache.NewRedis(options)
+	if err != nil {
+		return nil, err
+	}
+	p.onClose(redis.Close)
+	return redis, nil
+}
+
+// openShards opens the user's shards, or private ones with names in them.
+func (p *Path) openShards(ctx context.Context, o Options, patient *fault.Patient) (*shard.Cluster, error) {
+	var stores []shard.Store
+	var err error
+	switch {
+	case len(o.ShardDSNs) > 0:
+		stores, err = p.openPostgres(ctx, o.ShardDSNs)
+	case o.Real:
+		stores, err = p.startPostgres(ctx, o.Shards, patient)
+	default:
+		stores, err = p.openSQLite(ctx, o.Shards, patient)
+	}
+	var cluster *shard.Cluster
+	if err == nil {
+		cluster, err = shard.NewCluster(stores, shard.DefaultRoutingTable(len(stores)))
+	}
+	if err != nil {
+		for _, s := range stores {
+			err = errors.Join(err, s.Close())
+		}
+		return nil, err
+	}
+	p.onClose(cluster.Close)
+	if len(o.ShardDSNs) == 0 && o.Names > 0 {
+		if _, err := cluster.Seed(ctx, seed(o.Names)); err != nil {
+			return nil, fmt.Errorf("seed: %w", err)
+		}
+	}
+	return cluster, nil
+}
+
+// seed yields rows for the names that package load asks for, and for the one that everybody wants. They are a day old, and
+// their ids are lower than any that is given out.
+func seed(names int) iter.Seq[shard.Row] {
+	return func(yield func(shard.Row) bool) {
+		created := time.Now().Add(-24 * time.Hour)
+		if !yield(shard.Row{Name: fault.HotName, UserID: 1, CreatedAt: created}) {
+			return
+		}
+		for i := range names {
+			if !yield(shard.Row{Name: load.Name(i), UserID: int64(i) + 2, CreatedAt: created}) {
+				return
+			}
+		}
+	}
+}
+
+// openPostgres opens a store on each DSN. On an error it returns those that are open.
+func (p *Path) openPostgres(ctx context.Context, dsns []string) (stores []shard.Store, err error) {
+	for i, dsn := range dsns {
+		store, err := shard.OpenPostgres(ctx, dsn, shard.PostgresOptions{PoolSize: shardPool})
+		if err != nil {
+			return stores, fmt.Errorf("shard%d: %w", i, err)
+		}
+		stores = append(stores, store)
+	}
+	p.ShardDSNs = dsns
+	return stores, nil
+}
+
+func (p *Path) startPostgres(ctx context.Context, shards int, patient *fault.Patient) ([]shard.Store, error) {
+	own, err := StartPostgres(ctx, PostgresOptions{Shards: shards})
+	if err != nil {
+		return nil, err
+	}
+	p.onClose(own.Close)
+	dsns := make([]string, shards)
+	for i := range dsns {
+		dsns[i] = own.DSN(i)
+	}
+	last := shards - 1
+	patient.Shard = &fault.Server{
+		Stop:  func(context.Context) error { own.Stop(last); return nil },
+		Start: func(ctx context.Context) error { return own.Restart(ctx, last) },
+	}
+	return p.openPostgres(ctx, dsns)
+}
+
+func (p *Path) openSQLite(ctx context.Context, shards int, patient *fault.Patient) (stores []shard.Store, err error) {
+	files, err := newFolder(nil)
+	if err != nil {
+		return nil, fmt.Errorf("make folder for shards: %w", err)
+	}
+	p.onClose(files.remove)
+	for i := range shards {
+		store, err := openReopenable(ctx, files.join("shard"+strconv.Itoa(i)+".db"))
+		if err != nil {
+			return stores, fmt.Errorf("shard%d: %w", i, err)
+		}
+		stores = append(stores, store)
+		patient.Shard = &fault.Server{
+			Stop:  func(context.Context) error { return store.Close() },
+			Start: store.reopen,
+		}
+	}
+	return stores, nil
+}
+
+// startProfiles starts the service that wants to know of registrations. It says yes to everything.
+func (p *Path) startProfiles(ctx context.Context) (url string, err error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("start profile service: %w", err)
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Second, ReadTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 4<<10)) // only to use the connection again
+			w.WriteHeader(http.StatusNoContent)
+		}),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	p.onClose(func() error {
+		err := server.Close()
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, ended)
+		}
+		return err
+	})
+	return "http://" + listener.Addr().String() + "/v1/profiles", nil
+}

@@ -1,0 +1,104 @@
+package local
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/regpath/diagnose/reference/shard"
+)
+
+// reopenable is a SQLite shard that can be closed and opened again under a running service, as a server can be stopped and
+// started. Closed, every call fails with the driver's own error. Its counters go on over that.
+type reopenable struct {
+	path string
+
+	mu     sync.RWMutex
+	store  *shard.SQLite
+	closed bool
+	past   shard.PoolStats // counters of the stores before
+}
+
+var _ shard.Store = (*reopenable)(nil)
+
+func openReopenable(ctx context.Context, path string) (*reopenable, error) {
+	store, err := shard.OpenSQLite(ctx, path, shard.SQLiteOptions{PoolSize: shardPool})
+	if err != nil {
+		return nil, err
+	}
+	return &reopenable{path: path, store: store}, nil
+}
+
+// reopen opens the file again.
+func (r *reopenable) reopen(ctx context.Context) error {
+	store, err := shard.OpenSQLite(ctx, r.path, shard.SQLiteOptions{PoolSize: shardPool})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.past = plus(r.store.Pool(), r.past)
+	r.store, r.closed = store, false
+	return nil
+}
+
+func (r *reopenable) current() *shard.SQLite {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.store
+}
+
+// Lookup implements [shard.Store].
+func (r *reopenable) Lookup(ctx context.Context, name string) (shard.Row, bool, error) {
+	return r.current().Lookup(ctx, name)
+}
+
+// Insert implements [shard.Store].
+func (r *reopenable) Insert(ctx context.Context, row shard.Row) (won bool, err error) {
+	return r.current().Insert(ctx, row)
+}
+
+// Load implements [shard.Store].
+func (r *reopenable) Load(ctx context.Context, rows []shard.Row) (added int64, err error) {
+	return r.current().Load(ctx, rows)
+}
+
+// Sample implements [shard.Store].
+func (r *reopenable) Sample(ctx context.Context, n int, before time.Time) ([]string, error) {
+	return r.current().Sample(ctx, n, before)
+}
+
+// Names implements [shard.Store].
+func (r *reopenable) Names(ctx context.Context, yield func(name string) error) error {
+	return r.current().Names(ctx, yield)
+}
+
+// Pool implements [shard.Store].
+func (r *reopenable) Pool() shard.PoolStats {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return plus(r.store.Pool(), r.past)
+}
+
+// Address implements [shard.Store].
+func (r *reopenable) Address() string { return "" }
+
+// Close implements [shard.Store].
+func (r *reopenable) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed = true
+	return r.store.Close()
+}
+
+// plus adds the counters of past to now.
+func plus(now, past shard.PoolStats) shard.PoolStats {
+	now.Acquires += past.Acquires
+	now.Waits += past.Waits
+	now.WaitTime += past.WaitTime
+	now.Timeouts += past.Timeouts
+	return now
+}

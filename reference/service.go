@@ -1,0 +1,194 @@
+// Package reference is the checker: a username check and sign-up service built
+// as the registration path that the diagnosis agent is made for. Its folders
+// are its layers, in the order a request meets them: name, bloom, cache, shard,
+// event; then api (HTTP, metrics, the diagnostic contract), fault, load and
+// local. The agent never imports it: it sees the checker only through the wire.
+package reference
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/regpath/diagnose/reference/bloom"
+	"github.com/regpath/diagnose/reference/cache"
+	"github.com/regpath/diagnose/reference/event"
+	"github.com/regpath/diagnose/reference/name"
+	"github.com/regpath/diagnose/reference/shard"
+)
+
+// backEndTimeout bounds what one check or registration asks of Redis and the
+// shard together. It is not the caller's deadline: several callers may share
+// the answer, and a registration once begun is brought to its end.
+const backEndTimeout = time.Second
+
+// Service answers whether a name is free, and gives names to users. It is safe
+// for concurrent use.
+type Service struct {
+	Layers
+
+	flights     singleflight.Group
+	degraded    chan struct{} // bounds the checks that reach a shard because Redis failed
+	writeOnRead atomic.Bool
+}
+
+// Answer is the answer to a check. Free is advice: only a registration decides.
+type Answer struct {
+	Name  string // canonical
+	Taken bool
+	By    Layer // the layer that knew
+}
+
+// Registration is a name with its new owner.
+type Registration struct {
+	Name   string // canonical
+	UserID int64
+}
+
+// Check says whether the name may be registered. The layers are asked from the
+// cheapest to the dearest, and the first that knows answers; "taken" always
+// comes from a marker or a row, never from the filter. Errors are those of
+// package name, and ErrUnavailable.
+func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
+	n, err := name.Registrable(raw)
+	if err != nil {
+		return Answer{}, err
+	}
+	maybe := s.Filter.Test(n)
+	if s.writeOnRead.Load() { // the classic mistake; see fault write-on-read
+		s.Filter.Add(n, bloom.Query)
+	}
+	if !maybe {
+		return Answer{Name: n, By: Bloom}, nil
+	}
+	if taken, known := s.Local.Get(n); known {
+		return Answer{Name: n, Taken: taken, By: Local}, nil
+	}
+	flight := s.flights.DoChan(n, func() (any, error) { return s.ask(context.WithoutCancel(ctx), n) })
+	select {
+	case r := <-flight:
+		a, _ := r.Val.(Answer)
+		return a, r.Err
+	case <-ctx.Done():
+		return Answer{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+}
+
+// ask asks Redis and, when Redis does not know, the shard. Without Redis the
+// shard is asked too, but by few at a time: a broken cache must not break the
+// database.
+func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, backEndTimeout)
+	defer cancel()
+	known, redisErr := s.Redis.Lookup(ctx, n)
+	switch {
+	case redisErr != nil:
+		s.redisFailed(redisErr)
+		if err := s.enterDegraded(ctx); err != nil {
+			return Answer{}, err
+		}
+		defer func() { <-s.degraded }()
+	case known == cache.Taken:
+		s.Local.SetTaken(n)
+		return Answer{Name: n, Taken: true, By: Redis}, nil
+	case known == cache.Free:
+		s.Local.SetFree(n)
+		return Answer{Name: n, By: Redis}, nil
+	}
+	_, taken, err := s.Shards.Lookup(ctx, n)
+	if err != nil {
+		return Answer{}, s.shardFailed(n, err)
+	}
+	switch {
+	case taken:
+		s.remember(ctx, n, redisErr == nil)
+	default:
+		s.Local.SetFree(n)
+		if redisErr == nil {
+			s.redisFailed(s.Redis.MarkFree(ctx, n))
+		}
+	}
+	return Answer{Name: n, Taken: taken, By: Shard}, nil
+}
+
+// Register gives the name to a new user. The shard's unique index decides and
+// nothing is asked before it; whatever follows the commit cannot undo it.
+// Errors are those of package name, ErrTaken, and ErrUnavailable, after which
+// the outcome is open: a repetition is told.
+func (s *Service) Register(ctx context.Context, raw string) (Registration, error) {
+	n, err := name.Registrable(raw)
+	if err != nil {
+		return Registration{}, err
+	}
+	id, err := s.IDs.Next()
+	if err != nil {
+		return Registration{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backEndTimeout)
+	defer cancel()
+	row := shard.Row{Name: n, UserID: id, CreatedAt: time.Now()}
+	switch won, err := s.insert(ctx, row); {
+	case err != nil:
+		return Registration{}, s.shardFailed(n, err)
+	case !won:
+		s.remember(ctx, n, true)
+		return Registration{}, ErrTaken
+	}
+	s.Filter.CountRegistration()
+	s.Filter.Add(n, bloom.Register) // the one write channel
+	s.remember(ctx, n, true)
+	s.FollowUps.Notify(event.Claimed{Name: n, UserID: id, At: row.CreatedAt})
+	return Registration{Name: n, UserID: id}, nil
+}
+
+// insert claims the name. After an error that leaves the outcome open it looks
+// who won. If nobody is seen to have won, the filter gets the name all the same,
+// for the row may yet appear: a needless "maybe" costs a look-up, a missing one
+// is a lie.
+func (s *Service) insert(ctx context.Context, row shard.Row) (won bool, err error) {
+	won, err = s.Shards.Insert(ctx, row)
+	if err == nil || errors.Is(err, shard.ErrNoConnection) {
+		return won, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backEndTimeout)
+	defer cancel()
+	if found, ok, lookErr := s.Shards.Lookup(ctx, row.Name); ok && lookErr == nil {
+		return found.UserID == row.UserID, nil
+	}
+	s.Filter.Add(row.Name, bloom.Register)
+	return false, err
+}
+
+// remember notes that a name is taken, in this process first, so that the
+// registrant's own next check knows.
+func (s *Service) remember(ctx context.Context, n string, inRedis bool) {
+	s.Local.SetTaken(n)
+	if inRedis {
+		s.redisFailed(s.Redis.MarkTaken(ctx, n))
+	}
+}
+
+func (s *Service) enterDegraded(ctx context.Context) error {
+	select {
+	case s.degraded <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: redis failed and the shards are busy", ErrUnavailable)
+	}
+}
+
+func (s *Service) redisFailed(err error) {
+	if err != nil {
+		s.Failed(Failure{Layer: Redis, Target: s.Redis.Options().Address, Err: err})
+	}
+}
+
+func (s *Service) shardFailed(n string, err error) error {
+	s.Failed(Failure{Layer: Shard, Target: "shard" + strconv.Itoa(s.Shards.Owner(n)), Err: err})
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+}
