@@ -1,0 +1,190 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// Bounds on what is kept of an incident's alerts. An alert beyond them is
+// tracked by its fingerprint only; one beyond maxTracked is just counted.
+const (
+	maxTracked    = 20_000  // alerts
+	maxKept       = 500     // alerts with labels and annotations
+	maxKeptBytes  = 4 << 20 // all labels and annotations of an incident
+	maxAlertBytes = 256 << 10
+	maxValueBytes = 32 << 10
+)
+
+// alertBody is what is kept of an alert beside its times.
+type alertBody struct {
+	Labels       map[string]string `json:"l,omitempty"`
+	Annotations  map[string]string `json:"a,omitempty"`
+	GeneratorURL string            `json:"u,omitempty"`
+}
+
+// newAlertBody takes over as much as the bounds allow: labels first, each in
+// the order of names, so that the same alert always comes out the same.
+func newAlertBody(a playbooks.Alert) alertBody {
+	room := maxAlertBytes
+	take := func(from map[string]string) map[string]string {
+		to := make(map[string]string, len(from))
+		for _, k := range slices.Sorted(maps.Keys(from)) {
+			v := clip(from[k], maxValueBytes)
+			if room -= len(k) + len(v); room < 0 {
+				break
+			}
+			to[k] = v
+		}
+		return to
+	}
+	return alertBody{Labels: take(a.Labels), Annotations: take(a.Annotations), GeneratorURL: clip(a.GeneratorURL, maxValueBytes)}
+}
+
+// sightings loads what is known of an incident's alerts.
+func sightings(ctx context.Context, tx *sql.Tx, incident string) (map[string]sighting, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT fingerprint, firing, starts_at, ends_at, body IS NOT NULL FROM alerts WHERE incident = ?`, incident)
+	if err != nil {
+		return nil, fmt.Errorf("read alerts: %w", err)
+	}
+	defer rows.Close()
+	seen := map[string]sighting{}
+	for rows.Next() {
+		var fp, starts, ends string
+		var s sighting
+		if err := rows.Scan(&fp, &s.firing, &starts, &ends, &s.kept); err != nil {
+			return nil, fmt.Errorf("read alerts: %w", err)
+		}
+		s.starts, s.ends = fromStamp(starts), fromStamp(ends)
+		seen[fp] = s
+	}
+	return seen, rows.Err()
+}
+
+// ends loads the latest known ends of a message's alerts.
+func ends(ctx context.Context, tx *sql.Tx, m *Message) (map[string]time.Time, error) {
+	list, err := json.Marshal(fingerprints(m))
+	if err != nil {
+		return nil, fmt.Errorf("list alerts: %w", err)
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT fingerprint, ends_at FROM ended WHERE fingerprint IN (SELECT value FROM json_each(?))`, string(list))
+	if err != nil {
+		return nil, fmt.Errorf("read ends: %w", err)
+	}
+	defer rows.Close()
+	ended := map[string]time.Time{}
+	for rows.Next() {
+		var fp, end string
+		if err := rows.Scan(&fp, &end); err != nil {
+			return nil, fmt.Errorf("read ends: %w", err)
+		}
+		ended[fp] = fromStamp(end)
+	}
+	return ended, rows.Err()
+}
+
+// fingerprints lists the message's alerts.
+func fingerprints(m *Message) []string {
+	list := make([]string, len(m.Alerts))
+	for i, a := range m.Alerts {
+		list[i] = a.Fingerprint
+	}
+	return list
+}
+
+// saveEnds stores the ends that m has told.
+func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]time.Time, now time.Time) error {
+	stmt, err := tx.PrepareContext(ctx, `INSERT INTO ended (fingerprint, ends_at, seen_at) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET ends_at = excluded.ends_at, seen_at = excluded.seen_at WHERE ends_at < excluded.ends_at`)
+	if err != nil {
+		return fmt.Errorf("save ends: %w", err)
+	}
+	defer stmt.Close()
+	for _, a := range m.Alerts {
+		end, ok := ended[a.Fingerprint]
+		if a.Firing || !ok {
+			continue
+		}
+		if _, err := stmt.ExecContext(ctx, a.Fingerprint, toStamp(end), toStamp(now)); err != nil {
+			return fmt.Errorf("save end: %w", err)
+		}
+	}
+	return nil
+}
+
+// saveAlerts stores the sightings that changed, within the bounds.
+func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen map[string]sighting, d delta) error {
+	kept := 0
+	for _, s := range seen {
+		if s.kept {
+			kept++
+		}
+	}
+	stmt, err := tx.PrepareContext(ctx, `INSERT INTO alerts (incident, fingerprint, firing, starts_at, ends_at, body) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET firing = excluded.firing, starts_at = excluded.starts_at, ends_at = excluded.ends_at, body = coalesce(excluded.body, body)
+		WHERE firing <> excluded.firing OR starts_at <> excluded.starts_at OR ends_at <> excluded.ends_at OR body IS NOT coalesce(excluded.body, body)`)
+	if err != nil {
+		return fmt.Errorf("save alerts: %w", err)
+	}
+	defer stmt.Close()
+	// In the order of the message: which bodies are kept must not be chance.
+	for i, a := range m.Alerts {
+		if j, ok := d.touched[a.Fingerprint]; !ok || j != i {
+			continue
+		}
+		s := seen[a.Fingerprint]
+		var body []byte
+		if s.kept || kept < maxKept && in.keptBytes < maxKeptBytes {
+			if body, err = json.Marshal(newAlertBody(a)); err != nil {
+				return fmt.Errorf("spell alert: %w", err)
+			}
+			if !s.kept {
+				kept++
+				in.keptBytes += int64(len(body))
+			}
+		}
+		if _, err := stmt.ExecContext(ctx, in.id, a.Fingerprint, s.firing, toStamp(s.starts), toStamp(s.ends), body); err != nil {
+			return fmt.Errorf("save alert: %w", err)
+		}
+	}
+	return nil
+}
+
+// keptAlerts loads the alerts that have a body, firing ones first.
+func keptAlerts(ctx context.Context, q queryer, incident string) ([]playbooks.Alert, error) {
+	rows, err := q.QueryContext(ctx, `SELECT fingerprint, firing, starts_at, ends_at, body FROM alerts
+		WHERE incident = ? AND body IS NOT NULL ORDER BY firing DESC, fingerprint`, incident)
+	if err != nil {
+		return nil, fmt.Errorf("read alerts: %w", err)
+	}
+	defer rows.Close()
+	var list []playbooks.Alert
+	for rows.Next() {
+		var a playbooks.Alert
+		var starts, ends string
+		var raw []byte
+		if err := rows.Scan(&a.Fingerprint, &a.Firing, &starts, &ends, &raw); err != nil {
+			return nil, fmt.Errorf("read alerts: %w", err)
+		}
+		var body alertBody
+		if err := json.Unmarshal(raw, &body); err != nil {
+			return nil, fmt.Errorf("read alert %s: %w", a.Fingerprint, err)
+		}
+		a.Labels, a.Annotations, a.GeneratorURL = body.Labels, body.Annotations, body.GeneratorURL
+		a.StartsAt, a.EndsAt = fromStamp(starts), fromStamp(ends)
+		list = append(list, a)
+	}
+	return list, rows.Err()
+}
+
+// queryer is what *sql.DB and *sql.Tx have in common for reading.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}

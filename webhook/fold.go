@@ -1,0 +1,149 @@
+package webhook
+
+import (
+	"time"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// fate is what one alert of a message means, given what is known.
+type fate string
+
+const (
+	fateNew      fate = "new"      // fires, and did not before
+	fateRepeated fate = "repeated" // nothing new
+	fateStale    fate = "stale"    // older than what is known: ignored
+	fateResolved fate = "resolved" // fired, and has ended
+	fateUnheard  fate = "unheard"  // has ended, and was never heard firing
+)
+
+// sighting is what is known of one alert of the open incident.
+type sighting struct {
+	firing       bool
+	starts, ends time.Time
+	// kept says that labels and annotations are in the store.
+	kept bool
+}
+
+// delta is what a message changes.
+type delta struct {
+	// fates has one entry for each alert of the message.
+	fates []fate
+	// touched holds, for each alert whose sighting changed, its index in the
+	// message (the last one, where it is in there twice).
+	touched map[string]int
+	// news says that there is something to work on.
+	news bool
+	// closes says that the incident is over.
+	closes bool
+	// untracked counts firing alerts beyond the limit.
+	untracked uint64
+	// current says that some of the message is about the present episode.
+	current bool
+}
+
+// fold works out what m changes for an incident of which seen is known, and
+// brings seen up to date; seen is empty when no incident is open. ended holds
+// the latest known end of each alert, from any episode; it is brought up to
+// date too. At most limit alerts are tracked. It does no I/O.
+func fold(m *Message, seen map[string]sighting, ended map[string]time.Time, limit int) delta {
+	d := delta{fates: make([]fate, len(m.Alerts)), touched: map[string]int{}}
+	anyFiring := false
+	for i, a := range m.Alerts {
+		was, known := seen[a.Fingerprint]
+		now := was
+		if a.Firing {
+			d.fates[i], now = foldFiring(a, was, ended[a.Fingerprint])
+		} else {
+			d.fates[i], now = foldResolved(a, was, known, ended[a.Fingerprint])
+		}
+		if !a.Firing && d.fates[i] != fateStale {
+			if end := endOf(a); end.After(ended[a.Fingerprint]) {
+				ended[a.Fingerprint] = end
+			}
+		}
+		if d.fates[i] == fateStale {
+			continue
+		}
+		d.current = true
+		anyFiring = anyFiring || a.Firing
+		switch {
+		case !known && len(seen) >= limit:
+			if a.Firing {
+				d.untracked++
+			}
+			continue
+		case now != was || !known:
+			seen[a.Fingerprint] = now
+			d.touched[a.Fingerprint] = i
+		case was.kept:
+			d.touched[a.Fingerprint] = i // its annotations may have changed
+		}
+		if d.fates[i] == fateNew || d.fates[i] == fateResolved {
+			d.news = true
+		}
+	}
+	if !d.current || anyFiring {
+		return d
+	}
+	d.closes = m.Reason == reasonAllResolved || m.Hidden == 0 && !fires(seen)
+	return d
+}
+
+// foldFiring judges a firing alert: s is what is known of it, end its latest end.
+func foldFiring(a playbooks.Alert, s sighting, end time.Time) (fate, sighting) {
+	if !end.IsZero() && !a.StartsAt.IsZero() && !a.StartsAt.After(end) {
+		return fateStale, s
+	}
+	f := fateNew
+	if s.firing {
+		f = fateRepeated
+	}
+	// While an alert fires its start can only move back: a later one is another
+	// peer's, or a client's that gives none.
+	if !s.firing || s.starts.IsZero() || !a.StartsAt.IsZero() && a.StartsAt.Before(s.starts) {
+		s.starts = a.StartsAt
+	}
+	s.firing, s.ends = true, time.Time{}
+	return f, s
+}
+
+// foldResolved judges a resolved alert: s is what is known of it in the open
+// incident, if known, and end its latest end, from any episode.
+func foldResolved(a playbooks.Alert, s sighting, known bool, end time.Time) (fate, sighting) {
+	switch {
+	case s.firing && !a.EndsAt.IsZero() && a.EndsAt.Before(s.starts):
+		return fateStale, s // the end of the episode before
+	case s.firing:
+		s.firing, s.ends = false, a.EndsAt
+		if !a.StartsAt.IsZero() && a.StartsAt.Before(s.starts) {
+			s.starts = a.StartsAt
+		}
+		return fateResolved, s
+	case known:
+		return fateRepeated, s
+	case !end.IsZero() && !endOf(a).After(end):
+		return fateStale, s // of an episode that is over
+	}
+	return fateUnheard, sighting{starts: a.StartsAt, ends: a.EndsAt}
+}
+
+// endOf is the time up to which a firing of this resolved alert is old news.
+// Without a readable end only the same episode is: a guess by our own clock
+// could swallow the next one.
+func endOf(a playbooks.Alert) time.Time {
+	if a.EndsAt.IsZero() {
+		return a.StartsAt
+	}
+	return a.EndsAt
+}
+
+// fires reports whether any alert fires.
+func fires(seen map[string]sighting) bool {
+	for _, s := range seen {
+		if s.firing {
+			return true
+		}
+	}
+	return false
+}

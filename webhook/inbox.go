@@ -1,0 +1,355 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// Options are what an Inbox needs. Worker is required; the rest has defaults.
+type Options struct {
+	// Worker works on incidents.
+	Worker Worker
+	// Workers is how many incidents are worked on at a time; 4 when zero.
+	Workers int
+	// Timeout bounds one call of Work; 2 minutes when zero.
+	Timeout time.Duration
+	// Grace is how long Stop lets running work go on before its context is
+	// cancelled; 10 seconds when zero.
+	Grace time.Duration
+	// Retention is how long resolved incidents are kept; 30 days when zero.
+	Retention time.Duration
+	// Logger takes what an operator should know, River's warnings included;
+	// nothing is logged when nil.
+	Logger *slog.Logger
+	// Registry takes the metrics; they are kept nowhere when nil.
+	Registry prometheus.Registerer
+	// Now is the clock; time.Now when nil.
+	Now func() time.Time
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	if o.Workers == 0 {
+		o.Workers = 4
+	}
+	if o.Timeout == 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.Grace == 0 {
+		o.Grace = 10 * time.Second
+	}
+	if o.Retention == 0 {
+		o.Retention = 30 * 24 * time.Hour
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registry == nil {
+		o.Registry = prometheus.NewRegistry()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Inbox is the durable line between the webhook and the work: incidents, their
+// alerts and memos, and River's jobs, in one SQLite file.
+type Inbox struct {
+	opts    Options
+	store   *store
+	client  *river.Client[*sql.Tx]
+	metrics *metrics
+
+	// mu is held for reading by every Store under way, so that Stop can wait
+	// for them; stopped is guarded by it.
+	mu      sync.RWMutex
+	stopped bool
+	started bool
+}
+
+// ErrStopped is returned by Store once Stop was called.
+var ErrStopped = errors.New("the inbox is shutting down")
+
+// Open opens or creates the store at path and takes up what an earlier process
+// left undone; the work itself begins with Start. Only one process at a time
+// can have a store open. Whoever opens it must Stop it.
+func Open(ctx context.Context, path string, opts Options) (*Inbox, error) {
+	if opts.Worker == nil {
+		return nil, errors.New("open inbox: no worker")
+	}
+	opts = opts.withDefaults()
+	s, err := openStore(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	in := &Inbox{opts: opts, store: s}
+	if err := in.open(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), s.close())
+	}
+	return in, nil
+}
+
+func (in *Inbox) open(ctx context.Context) error {
+	// River speaks up for every step it takes; its warnings will do.
+	logger := slog.New(atLeast{slog.LevelWarn, in.opts.Logger.Handler()})
+	driver := riversqlite.New(in.store.write)
+	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: logger})
+	if err != nil {
+		return fmt.Errorf("prepare the queue: %w", err)
+	}
+	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
+		return fmt.Errorf("prepare the queue: %w", err)
+	}
+	workers := river.NewWorkers()
+	if err := river.AddWorkerSafely(workers, &incidentWorker{inbox: in}); err != nil {
+		return fmt.Errorf("prepare the queue: %w", err)
+	}
+	if err := river.AddWorkerSafely(workers, &pruneWorker{inbox: in}); err != nil {
+		return fmt.Errorf("prepare the queue: %w", err)
+	}
+	in.client, err = river.NewClient(driver, &river.Config{
+		Logger:  logger,
+		Workers: workers,
+		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: in.opts.Workers}},
+		// The driver looks for news every 50 ms; do not wait much longer.
+		FetchCooldown:   10 * time.Millisecond,
+		JobTimeout:      in.opts.Timeout,
+		SoftStopTimeout: in.opts.Grace,
+		// Within one process no job is orphaned, and those of a dead process are
+		// taken up at once by reclaim: this is only the net below.
+		RescueStuckJobsAfter: 2*in.opts.Timeout + time.Minute,
+		PeriodicJobs: []*river.PeriodicJob{river.NewPeriodicJob(river.PeriodicInterval(time.Hour),
+			func() (river.JobArgs, *river.InsertOpts) { return pruneArgs{}, nil }, &river.PeriodicJobOpts{RunOnStart: true})},
+	})
+	if err != nil {
+		return fmt.Errorf("prepare the queue: %w", err)
+	}
+	if err := in.reclaim(ctx); err != nil {
+		return err
+	}
+	in.metrics, err = newMetrics(in.opts.Registry, in.store.read)
+	return err
+}
+
+// reclaim takes up what the last process left. It holds the store's lock, so
+// whoever ran a job or led the queue is dead: the jobs can be run again at once
+// and the lead is free. Incidents whose last news was never worked through, and
+// whose job has been given up, get a new one.
+func (in *Inbox) reclaim(ctx context.Context) error {
+	return in.store.update(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE river_job SET state = 'available' WHERE state = 'running'`); err != nil {
+			return fmt.Errorf("take up jobs: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
+			return fmt.Errorf("free the lead: %w", err)
+		}
+		pending, err := pendingIncidents(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, id := range pending {
+			if err := in.enqueue(ctx, tx, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// pendingIncidents lists the incidents with news that no run has seen.
+func pendingIncidents(ctx context.Context, tx *sql.Tx) ([]string, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT id FROM incidents WHERE worked < revision ORDER BY opened_at`)
+	if err != nil {
+		return nil, fmt.Errorf("list pending incidents: %w", err)
+	}
+	defer rows.Close()
+	var ids []string
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, fmt.Errorf("list pending incidents: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// enqueue makes sure that the incident has a job that is not finished.
+func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, id string) error {
+	_, err := in.client.InsertTx(ctx, tx, incidentArgs{Incident: id}, &river.InsertOpts{
+		MaxAttempts: maxAttempts,
+		UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
+			rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
+			rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+		}},
+	})
+	if err != nil {
+		return fmt.Errorf("enqueue incident: %w", err)
+	}
+	return nil
+}
+
+// Start begins to work on what is in the store. ctx ends with the process, not
+// with the call: cancelling it stops the work as Stop does.
+func (in *Inbox) Start(ctx context.Context) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stopped {
+		return ErrStopped
+	}
+	if err := in.client.Start(ctx); err != nil {
+		return fmt.Errorf("start the queue: %w", err)
+	}
+	in.started = true
+	return nil
+}
+
+// Stop refuses further messages, lets running work go on for Options.Grace,
+// cancels it then, and closes the store once it has returned or ctx has ended.
+// What was not finished is taken up by the next process.
+func (in *Inbox) Stop(ctx context.Context) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.stopped {
+		return nil
+	}
+	in.stopped = true
+	var err error
+	if in.started {
+		if err = in.client.Stop(ctx); err != nil {
+			err = fmt.Errorf("stop the queue: %w", err)
+		}
+	}
+	in.metrics.unregister(in.opts.Registry)
+	return errors.Join(err, in.store.close())
+}
+
+// Effect is what a message did to an incident.
+type Effect string
+
+// The effects.
+const (
+	Opened   Effect = "opened"   // a new incident
+	Updated  Effect = "updated"  // there is news
+	Repeated Effect = "repeated" // nothing new
+	Closed   Effect = "resolved" // it is over
+)
+
+// Outcome is what became of a message.
+type Outcome struct {
+	Incident string `json:"id"`
+	Effect   Effect `json:"effect"`
+}
+
+// Store takes a message in. When it returns nil, what the message says and the
+// job to work on it are durable; when it returns an error, nothing of it is, and
+// the sender must repeat it. Without an outcome the message was about nothing:
+// it had no alerts, or only old news. Storing a message again does nothing.
+func (in *Inbox) Store(ctx context.Context, m Message) ([]Outcome, error) {
+	in.mu.RLock()
+	defer in.mu.RUnlock()
+	if in.stopped {
+		return nil, ErrStopped
+	}
+	if len(m.Alerts) == 0 {
+		return nil, nil
+	}
+	begun := time.Now()
+	var outcomes []Outcome
+	var fates []fate
+	err := in.store.update(ctx, func(tx *sql.Tx) error {
+		var err error
+		outcomes, fates, err = in.take(ctx, tx, &m, in.opts.Now().UTC())
+		return err
+	})
+	in.metrics.storeSeconds.Observe(time.Since(begun).Seconds())
+	if err != nil {
+		return nil, fmt.Errorf("store message: %w", err)
+	}
+	in.metrics.taken(outcomes, fates)
+	return outcomes, nil
+}
+
+// take is Store within a transaction.
+func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time) ([]Outcome, []fate, error) {
+	for i := range m.Alerts {
+		// An end in the future would make old news of the next episode.
+		if a := &m.Alerts[i]; a.EndsAt.After(now) {
+			a.EndsAt = now
+		}
+	}
+	inc, err := findOpen(ctx, tx, m)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find incident: %w", err)
+	}
+	seen := map[string]sighting{}
+	if inc != nil {
+		if seen, err = sightings(ctx, tx, inc.id); err != nil {
+			return nil, nil, err
+		}
+	}
+	ended, err := ends(ctx, tx, m)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := fold(m, seen, ended, maxTracked)
+	if err := saveEnds(ctx, tx, m, ended, now); err != nil {
+		return nil, nil, err
+	}
+	effect := Repeated
+	switch {
+	case inc == nil && !fires(seen), !d.current:
+		return nil, d.fates, nil // nothing fires and nothing did, or all of it is old
+	case inc == nil:
+		inc, effect = newIncident(m, now), Opened
+	}
+	before := inc.revision
+	inc.take(m, d, now)
+	switch {
+	case d.closes:
+		effect = Closed
+	case effect == Repeated && inc.revision > before:
+		effect = Updated
+	}
+	if err := in.save(ctx, tx, inc, m, seen, d); err != nil {
+		return nil, nil, err
+	}
+	return []Outcome{{Incident: inc.id, Effect: effect}}, d.fates, nil
+}
+
+// save writes the incident, its alerts and, where there is news, its job.
+func (in *Inbox) save(ctx context.Context, tx *sql.Tx, inc *incident, m *Message, seen map[string]sighting, d delta) error {
+	if err := inc.save(ctx, tx); err != nil {
+		return err
+	}
+	bytes := inc.keptBytes
+	if err := saveAlerts(ctx, tx, inc, m, seen, d); err != nil {
+		return err
+	}
+	if inc.keptBytes != bytes {
+		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET kept_bytes = ? WHERE id = ?`, inc.keptBytes, inc.id); err != nil {
+			return fmt.Errorf("save incident: %w", err)
+		}
+	}
+	if d.closes {
+		if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = 0 WHERE incident = ? AND firing`, inc.id); err != nil {
+			return fmt.Errorf("close alerts: %w", err)
+		}
+	}
+	if inc.worked < inc.revision {
+		return in.enqueue(ctx, tx, inc.id)
+	}
+	return nil
+}

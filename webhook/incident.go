@@ -1,0 +1,168 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// incident is a row of the store.
+type incident struct {
+	stored     bool
+	id         string
+	group      groupID
+	receiver   string
+	resolved   bool
+	title      string
+	severity   string
+	startedAt  time.Time
+	openedAt   time.Time
+	updatedAt  time.Time
+	resolvedAt time.Time
+	hidden     uint64
+	keptBytes  int64
+	revision   int64
+	worked     int64
+	attempts   int
+	lastError  string
+}
+
+// incidentColumns are in the order of scan.
+const incidentColumns = `id, group_key, route, receiver, state = 'resolved', title, severity, started_at, opened_at, updated_at,
+	resolved_at, hidden, kept_bytes, revision, worked, attempts, error`
+
+// scan reads a row of incidentColumns.
+func (in *incident) scan(scan func(...any) error) error {
+	var started, opened, updated, resolved string
+	err := scan(&in.id, &in.group.key, &in.group.route, &in.receiver, &in.resolved, &in.title, &in.severity, &started, &opened, &updated,
+		&resolved, &in.hidden, &in.keptBytes, &in.revision, &in.worked, &in.attempts, &in.lastError)
+	in.startedAt, in.openedAt = fromStamp(started), fromStamp(opened)
+	in.updatedAt, in.resolvedAt = fromStamp(updated), fromStamp(resolved)
+	in.stored = err == nil
+	return err
+}
+
+// save writes the row.
+func (in *incident) save(ctx context.Context, tx *sql.Tx) error {
+	state := StateOpen
+	if in.resolved {
+		state = StateResolved
+	}
+	query := `INSERT INTO incidents (id, group_key, route, receiver, state, title, severity, started_at, opened_at, updated_at,
+			resolved_at, hidden, kept_bytes, revision)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`
+	if in.stored {
+		query = `UPDATE incidents SET group_key = ?2, state = ?5, severity = ?7, started_at = ?8, updated_at = ?10,
+			resolved_at = ?11, hidden = ?12, kept_bytes = ?13, revision = ?14 WHERE id = ?1`
+	}
+	if _, err := tx.ExecContext(ctx, query, in.id, in.group.key, in.group.route, in.receiver, string(state), in.title, in.severity,
+		toStamp(in.startedAt), toStamp(in.openedAt), toStamp(in.updatedAt), toStamp(in.resolvedAt), in.hidden, in.keptBytes, in.revision); err != nil {
+		return fmt.Errorf("save incident: %w", err)
+	}
+	in.stored = true
+	return nil
+}
+
+// findOpen returns the open incident of the message's group, or nil.
+func findOpen(ctx context.Context, tx *sql.Tx, m *Message) (*incident, error) {
+	g := m.group()
+	in := &incident{}
+	err := in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND group_key = ?`, g.key).Scan)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return in, err
+	}
+	// The route's matchers may have changed in the sender's configuration, and
+	// the key with them: the same alert on the same route is the same trouble.
+	list, err := json.Marshal(fingerprints(m))
+	if err != nil {
+		return nil, fmt.Errorf("list alerts: %w", err)
+	}
+	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = ? AND EXISTS (
+		SELECT 1 FROM alerts WHERE incident = id AND firing AND fingerprint IN (SELECT value FROM json_each(?)))
+		ORDER BY opened_at LIMIT 1`, g.route, string(list)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	in.group.key = g.key
+	return in, err
+}
+
+// newIncident opens an incident for the message.
+func newIncident(m *Message, now time.Time) *incident {
+	g := m.group()
+	return &incident{
+		id:        incidentID(now),
+		group:     g,
+		receiver:  clip(receiverName(m.Receiver), 300),
+		title:     m.title(),
+		severity:  m.severity(),
+		startedAt: now,
+		openedAt:  now,
+	}
+}
+
+// take brings the row up to date with what fold found out.
+func (in *incident) take(m *Message, d delta, now time.Time) {
+	in.updatedAt = now
+	if in.severity == "" {
+		in.severity = m.severity()
+	}
+	last := time.Time{}
+	for i, a := range m.Alerts {
+		if d.fates[i] == fateStale {
+			continue
+		}
+		if !a.StartsAt.IsZero() && a.StartsAt.Before(in.startedAt) && (a.Firing || d.fates[i] == fateResolved) {
+			in.startedAt = a.StartsAt
+		}
+		if a.EndsAt.After(last) {
+			last = a.EndsAt
+		}
+	}
+	// Numbers in SQLite are signed.
+	hidden := min(m.Hidden, math.MaxInt64-d.untracked) + d.untracked
+	if d.closes {
+		hidden = 0
+		in.resolved = true
+		in.resolvedAt = last
+		if last.Before(in.startedAt) {
+			in.resolvedAt = now
+		}
+	}
+	if d.news || d.closes || hidden != in.hidden {
+		in.revision++
+	}
+	in.hidden = hidden
+}
+
+// load returns the incident as the domain knows it, and the revision that this is.
+func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incident, error) {
+	in := &incident{}
+	if err := in.scan(q.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE id = ?`, id).Scan); err != nil {
+		return playbooks.Incident{}, nil, fmt.Errorf("read incident %s: %w", id, err)
+	}
+	alerts, err := keptAlerts(ctx, q, id)
+	if err != nil {
+		return playbooks.Incident{}, nil, err
+	}
+	var all int
+	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM alerts WHERE incident = ?`, id).Scan(&all); err != nil {
+		return playbooks.Incident{}, nil, fmt.Errorf("count alerts: %w", err)
+	}
+	return playbooks.Incident{
+		ID:           in.id,
+		Trigger:      "alertmanager",
+		Title:        in.title,
+		Severity:     in.severity,
+		StartedAt:    in.startedAt,
+		ResolvedAt:   in.resolvedAt,
+		Alerts:       alerts,
+		HiddenAlerts: in.hidden + uint64(all-len(alerts)),
+	}, in, nil
+}

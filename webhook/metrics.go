@@ -1,0 +1,130 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the intake's own figures.
+type metrics struct {
+	received     prometheus.Counter
+	accepted     prometheus.Counter
+	refused      *prometheus.CounterVec
+	alerts       *prometheus.CounterVec
+	spoilt       prometheus.Counter
+	bodyBytes    prometheus.Histogram
+	storeSeconds prometheus.Histogram
+	incidents    *prometheus.CounterVec
+	runSeconds   *prometheus.HistogramVec
+	all          []prometheus.Collector
+}
+
+// newMetrics registers the metrics; store counts the incidents at each scrape.
+func newMetrics(reg prometheus.Registerer, store *sql.DB) (*metrics, error) {
+	m := &metrics{
+		received: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "diagnose_webhook_received_total", Help: "Requests that reached the webhook.",
+		}),
+		accepted: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "diagnose_webhook_accepted_total", Help: "Requests answered 2xx: stored, or nothing to do.",
+		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "diagnose_webhook_refused_total", Help: "Requests not answered 2xx, by reason.",
+		}, []string{"reason"}),
+		alerts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "diagnose_webhook_alerts_total",
+			Help: "Alerts taken in, by what they meant: new, repeated, resolved, stale (older than what is known), unheard (resolved, but never heard firing), unknown (neither firing nor resolved).",
+		}, []string{"meaning"}),
+		spoilt: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "diagnose_webhook_spoilt_fields_total", Help: "Fields that could not be read and were left empty.",
+		}),
+		bodyBytes: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "diagnose_webhook_body_bytes", Help: "Sizes of the bodies read.", Buckets: prometheus.ExponentialBuckets(512, 4, 9),
+		}),
+		storeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "diagnose_webhook_store_seconds", Help: "Time to make a message durable, failures included.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}),
+		incidents: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "diagnose_incident_messages_total", Help: "Messages about an incident, by effect: opened, updated, repeated, resolved.",
+		}, []string{"effect"}),
+		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "diagnose_incident_run_seconds", Help: "Time of the work on an incident, by outcome: ok, failed, interrupted.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
+		}, []string{"outcome"}),
+	}
+	m.all = []prometheus.Collector{
+		m.received, m.accepted, m.refused, m.alerts, m.spoilt, m.bodyBytes, m.storeSeconds, m.incidents, m.runSeconds,
+		gauge("diagnose_incidents_open", "Incidents that are open.", store, `SELECT count(*) FROM incidents WHERE state = 'open'`),
+		gauge("diagnose_incidents_pending", "Incidents with news that has not been worked through.", store, `SELECT count(*) FROM incidents WHERE worked < revision`),
+	}
+	for i, c := range m.all {
+		if err := reg.Register(c); err != nil {
+			for _, done := range m.all[:i] {
+				reg.Unregister(done)
+			}
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// gauge counts in the store at each scrape, and says nothing when it cannot.
+func gauge(name, help string, store *sql.DB, query string) prometheus.Collector {
+	return &queryGauge{prometheus.NewDesc(name, help, nil, nil), store, query}
+}
+
+type queryGauge struct {
+	desc  *prometheus.Desc
+	store *sql.DB
+	query string
+}
+
+// Describe implements prometheus.Collector.
+func (g *queryGauge) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
+
+// Collect implements prometheus.Collector.
+func (g *queryGauge) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	var n float64
+	if err := g.store.QueryRowContext(ctx, g.query).Scan(&n); err != nil {
+		ch <- prometheus.NewInvalidMetric(g.desc, err)
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, n)
+}
+
+// unregister takes the metrics back, so that the store can be opened again.
+func (m *metrics) unregister(reg prometheus.Registerer) {
+	for _, c := range m.all {
+		reg.Unregister(c)
+	}
+}
+
+// taken counts a stored message.
+func (m *metrics) taken(outcomes []Outcome, fates []fate) {
+	for _, o := range outcomes {
+		m.incidents.WithLabelValues(string(o.Effect)).Inc()
+	}
+	for _, f := range fates {
+		m.alerts.WithLabelValues(string(f)).Inc()
+	}
+}
+
+// run counts a run.
+func (m *metrics) run(took time.Duration, err error) {
+	outcome := "ok"
+	switch {
+	case errors.Is(err, context.Canceled):
+		outcome = "interrupted"
+	case err != nil:
+		outcome = "failed"
+	}
+	m.runSeconds.WithLabelValues(outcome).Observe(took.Seconds())
+}

@@ -1,0 +1,48 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/riverqueue/river"
+)
+
+// keepEnds is how long the end of an alert is remembered: no sender delivers
+// news later than that.
+const keepEnds = 7 * 24 * time.Hour
+
+// pruneArgs is River's hourly job that keeps the store small.
+type pruneArgs struct{}
+
+// Kind implements river.JobArgs.
+func (pruneArgs) Kind() string { return "prune" }
+
+type pruneWorker struct {
+	river.WorkerDefaults[pruneArgs]
+	inbox *Inbox
+}
+
+// Work implements river.Worker.
+func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
+	return w.inbox.prune(ctx)
+}
+
+// prune deletes resolved incidents that are past their retention, unless news
+// of them is still to be worked on, and ends that are too old to matter.
+func (in *Inbox) prune(ctx context.Context) error {
+	now := in.opts.Now()
+	err := in.store.update(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM incidents WHERE state = 'resolved' AND worked = revision AND updated_at < ?`,
+			toStamp(now.Add(-in.opts.Retention))); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `DELETE FROM ended WHERE seen_at < ?`, toStamp(now.Add(-keepEnds)))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("prune store: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package webhook
+
+// schemaVersion is kept in SQLite's user_version.
+const schemaVersion = 1
+
+// schema is the store's own part; River's tables are made by its migrations.
+// Times are RFC 3339 in UTC with nine digits, so that text order is time order;
+// the empty string is the zero time.
+const schema = `
+CREATE TABLE incidents (
+	id          TEXT PRIMARY KEY,
+	group_key   TEXT NOT NULL,
+	route       TEXT NOT NULL,
+	receiver    TEXT NOT NULL,
+	state       TEXT NOT NULL CHECK (state IN ('open', 'resolved')),
+	title       TEXT NOT NULL,
+	severity    TEXT NOT NULL,
+	started_at  TEXT NOT NULL,
+	opened_at   TEXT NOT NULL,
+	updated_at  TEXT NOT NULL,
+	resolved_at TEXT NOT NULL DEFAULT '',
+	hidden      INTEGER NOT NULL DEFAULT 0,
+	kept_bytes  INTEGER NOT NULL DEFAULT 0,
+	-- revision counts news; worked is the revision that the last run has seen.
+	revision    INTEGER NOT NULL DEFAULT 0,
+	worked      INTEGER NOT NULL DEFAULT 0,
+	-- attempts counts the runs begun since the last one that succeeded.
+	attempts    INTEGER NOT NULL DEFAULT 0,
+	error       TEXT NOT NULL DEFAULT ''
+) STRICT;
+CREATE UNIQUE INDEX incidents_open ON incidents (group_key) WHERE state = 'open';
+CREATE INDEX incidents_route ON incidents (route) WHERE state = 'open';
+CREATE INDEX incidents_opened_at ON incidents (opened_at);
+CREATE INDEX incidents_pending ON incidents (id) WHERE worked < revision;
+
+CREATE TABLE alerts (
+	incident    TEXT NOT NULL REFERENCES incidents (id) ON DELETE CASCADE,
+	fingerprint TEXT NOT NULL,
+	firing      INTEGER NOT NULL,
+	starts_at   TEXT NOT NULL,
+	ends_at     TEXT NOT NULL,
+	-- body is null beyond the bounds on what is kept.
+	body        BLOB,
+	PRIMARY KEY (incident, fingerprint)
+) STRICT, WITHOUT ROWID;
+
+-- The latest known end of each alert: news that began before it is old.
+CREATE TABLE ended (
+	fingerprint TEXT PRIMARY KEY,
+	ends_at     TEXT NOT NULL,
+	seen_at     TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX ended_seen_at ON ended (seen_at);
+
+CREATE TABLE memos (
+	incident TEXT NOT NULL REFERENCES incidents (id) ON DELETE CASCADE,
+	key      TEXT NOT NULL,
+	value    BLOB NOT NULL,
+	PRIMARY KEY (incident, key)
+) STRICT;
+`

@@ -1,0 +1,224 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// Worker works on incidents.
+type Worker interface {
+	// Work does what there is to do about an incident as it stands now: it is
+	// called once the incident is opened, and again whenever there is news:
+	// alerts joined or ended, or it was resolved (then in.ResolvedAt is set).
+	// News that comes while Work runs, however much, leads to one more call
+	// afterwards. Calls for one incident never overlap.
+	//
+	// Work is called at least once for each state: it must return when ctx
+	// ends, and must be idempotent, keeping in memo what it has done. An error
+	// means "again later": after RetryAfter's time, or a growing one of 1 second
+	// to 5 minutes, for about a day, and once more when the process is
+	// restarted. A panic counts as an error.
+	Work(ctx context.Context, in playbooks.Incident, memo Memo) error
+}
+
+// Memo is what a Worker remembers about one incident, over retries, news and
+// restarts. It lives as long as the incident.
+type Memo interface {
+	// Get returns what Put kept under key; false if nothing was.
+	Get(ctx context.Context, key string) ([]byte, bool, error)
+	// Put keeps value durably under key, in place of what was there.
+	Put(ctx context.Context, key string, value []byte) error
+	// Attempt is 1 when this is the first call for the news at hand. It is
+	// higher when an earlier call has failed or was cut off by a crash or a
+	// stop: it may have had effects that no memo tells of.
+	Attempt() int
+}
+
+// RetryAfter wraps an error that Work returns: the next call is made after d,
+// at most an hour.
+func RetryAfter(err error, d time.Duration) error {
+	return &retryAfterError{err, min(max(d, 0), time.Hour)}
+}
+
+type retryAfterError struct {
+	error
+	delay time.Duration
+}
+
+func (e *retryAfterError) Unwrap() error { return e.error }
+
+// maxAttempts times at most maxDelay is about a day.
+const (
+	maxAttempts = 300
+	firstDelay  = time.Second
+	maxDelay    = 5 * time.Minute
+)
+
+// incidentArgs is River's job: one incident.
+type incidentArgs struct {
+	Incident string `json:"incident"`
+	// delay is until the next attempt; it goes from Work to NextRetry.
+	delay time.Duration
+}
+
+// Kind implements river.JobArgs.
+func (incidentArgs) Kind() string { return "incident" }
+
+// incidentWorker calls the Worker for River.
+type incidentWorker struct {
+	river.WorkerDefaults[incidentArgs]
+	inbox *Inbox
+}
+
+// NextRetry implements river.Worker.
+func (w *incidentWorker) NextRetry(job *river.Job[incidentArgs]) time.Time {
+	// River wants a time that is not past.
+	return time.Now().Add(max(job.Args.delay, 10*time.Millisecond))
+}
+
+// backoff is the time to wait after the given number of failed attempts: it
+// doubles from firstDelay to maxDelay, and a tenth of it is chance.
+func backoff(attempts int) time.Duration {
+	d := maxDelay
+	if shift := attempts - 1; shift < 10 {
+		d = min(maxDelay, firstDelay<<max(shift, 0))
+	}
+	return d - time.Duration(rand.Int64N(int64(d)/10+1))
+}
+
+// Work implements river.Worker.
+func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs]) error {
+	in, row, err := w.begin(ctx, job.Args.Incident)
+	if errors.Is(err, sql.ErrNoRows) {
+		return river.JobCancel(err) // pruned
+	}
+	if err != nil {
+		job.Args.delay = firstDelay
+		return err
+	}
+	begun := time.Now()
+	err = w.call(ctx, in, &memo{store: w.inbox.store, incident: row.id, attempt: row.attempts})
+	if err == nil {
+		err = w.finish(ctx, job, row)
+	}
+	w.inbox.metrics.run(time.Since(begun), err)
+	if err == nil {
+		return nil
+	}
+	job.Args.delay = backoff(row.attempts)
+	if after, ok := errors.AsType[*retryAfterError](err); ok {
+		job.Args.delay = after.delay
+	}
+	w.inbox.opts.Logger.WarnContext(ctx, "work on incident failed, will be repeated",
+		"incident", row.id, "attempt", row.attempts, "delay", job.Args.delay, "err", loggable(err.Error(), 500))
+	return errors.Join(err, w.fail(ctx, row.id, err))
+}
+
+// begin counts the attempt before it is made and loads the incident.
+func (w *incidentWorker) begin(ctx context.Context, id string) (playbooks.Incident, *incident, error) {
+	var in playbooks.Incident
+	var row *incident
+	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET attempts = attempts + 1 WHERE id = ?`, id); err != nil {
+			return fmt.Errorf("count attempt: %w", err)
+		}
+		var err error
+		in, row, err = load(ctx, tx, id)
+		return err
+	})
+	return in, row, err
+}
+
+// call calls the Worker and turns a panic into an error.
+func (w *incidentWorker) call(ctx context.Context, in playbooks.Incident, memo Memo) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.inbox.opts.Logger.ErrorContext(ctx, "work on incident panicked", "incident", in.ID, "stack", string(debug.Stack()))
+			err = fmt.Errorf("work panicked: %v", p)
+		}
+	}()
+	return w.inbox.opts.Worker.Work(ctx, in, memo)
+}
+
+// finish records, in one transaction, what the run has seen and that its job is
+// done; if there was news meanwhile, it puts in the next job. Done apart, news
+// between the two would find the job unfinished, add none, and be lost.
+func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs], row *incident) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
+			return fmt.Errorf("complete job: %w", err)
+		}
+		var more bool
+		if err := tx.QueryRowContext(ctx, `UPDATE incidents SET worked = ?, attempts = 0, error = '' WHERE id = ? RETURNING worked < revision`,
+			row.revision, row.id).Scan(&more); err != nil {
+			return fmt.Errorf("record run: %w", err)
+		}
+		if !more {
+			return nil
+		}
+		return w.inbox.enqueue(ctx, tx, row.id)
+	})
+	if err != nil {
+		return fmt.Errorf("finish run: %w", err)
+	}
+	return nil
+}
+
+// fail notes for List why the work does not get on.
+func (w *incidentWorker) fail(ctx context.Context, id string, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if _, err := w.inbox.store.write.ExecContext(ctx, `UPDATE incidents SET error = ? WHERE id = ?`, clip(cause.Error(), 500), id); err != nil {
+		return fmt.Errorf("note failure: %w", err)
+	}
+	return nil
+}
+
+// memo is a Memo in the store.
+type memo struct {
+	store    *store
+	incident string
+	attempt  int
+}
+
+var _ Memo = (*memo)(nil)
+
+// Get implements Memo.
+func (m *memo) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	var value []byte
+	err := m.store.read.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = ? AND key = ?`, m.incident, key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("read memo %s: %w", key, err)
+	}
+	return value, true, nil
+}
+
+// Put implements Memo.
+func (m *memo) Put(ctx context.Context, key string, value []byte) error {
+	if value == nil {
+		value = []byte{}
+	}
+	if _, err := m.store.write.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
+		return fmt.Errorf("keep memo %s: %w", key, err)
+	}
+	return nil
+}
+
+// Attempt implements Memo.
+func (m *memo) Attempt() int { return m.attempt }
