@@ -107,6 +107,21 @@ func (n Number) Clamp(low, high float64) Number {
 	return n
 }
 
+// Lower returns the lower of two samples of the same gauge, and the only one
+// where the other is unknown.
+func (n Number) Lower(m Number) Number {
+	if !n.known || m.known && m.value < n.value {
+		return m
+	}
+	return n
+}
+
+// Higher returns the higher of two numbers, unknown when either is: what is
+// unknown may be higher still.
+func (n Number) Higher(m Number) Number {
+	return n.with(m, func(a, b float64) float64 { return max(a, b) })
+}
+
 // UnmarshalJSON takes a JSON number that is finite and not negative, as all
 // counters, gauges and sizes of a contract are. Anything else makes the number
 // unknown rather than the whole document: one broken field costs one fact.

@@ -156,11 +156,14 @@ type Shard struct {
 type TopKeys struct {
 	Since Time          `json:"since"`
 	Total probes.Number `json:"total"`
-	Keys  []struct {
-		Key   string        `json:"key"`
-		Count probes.Number `json:"count"`
-		Error probes.Number `json:"error"`
-	} `json:"keys"`
+	Keys  []TopKey      `json:"keys"`
+}
+
+// TopKey is one key of a TopKeys summary.
+type TopKey struct {
+	Key   string        `json:"key"`
+	Count probes.Number `json:"count"`
+	Error probes.Number `json:"error"`
 }
 
 // Errors is GET /debug/diagnose/errors.

@@ -1,0 +1,122 @@
+package shards
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+const (
+	// minRequests is how many requests the shares need: with 200 on four
+	// shards the standard error of an even share is 3 points.
+	minRequests = 200
+	// minTimed is how many requests the mean time of a shard needs.
+	minTimed = 20
+	// minFailing is how many requests it takes to call a shard failing.
+	minFailing = 10
+	// failingRatio is the error ratio above which a shard is failing.
+	failingRatio = 0.5
+)
+
+// load is what one shard did over the span, and its state at both ends.
+type load struct {
+	first, last              source.Shard
+	requests, errors, busy   probes.Number
+	share, latency, failures probes.Number
+}
+
+// compare pairs the shards of two readings. A shard that the second reading no
+// longer has, or newly has, has no known load.
+func compare(first, last reading, span source.Span) []load {
+	before := make(map[string]source.Shard, len(first.shards))
+	for _, s := range first.shards {
+		before[s.Shard] = s
+	}
+	loads := make([]load, 0, len(last.shards))
+	total := probes.Known(0)
+	for _, s := range last.shards {
+		l := load{first: s, last: s}
+		was, ok := before[s.Shard]
+		if ok {
+			l.first = was
+			l.requests = span.Delta(was.Requests, s.Requests)
+			l.errors = span.Delta(was.Errors, s.Errors)
+			l.busy = span.Delta(was.BusySeconds, s.BusySeconds)
+		} else {
+			unknown := probes.Unknown("the list of shards changed between the samples")
+			l.requests, l.errors, l.busy = unknown, unknown, unknown
+		}
+		l.latency = l.busy.Over(l.requests.AtLeast(minTimed, "fewer than 20 requests to the shard in the window"), "")
+		l.failures = l.errors.Over(l.requests.AtLeast(minFailing, "fewer than 10 requests to the shard in the window"), "").Clamp(0, 1)
+		total = total.Plus(l.requests)
+		loads = append(loads, l)
+	}
+	enough := total.AtLeast(minRequests, "fewer than 200 requests in the window")
+	for i := range loads {
+		loads[i].share = loads[i].requests.Over(enough, "")
+	}
+	return loads
+}
+
+// recordLoads records how requests, errors and time spread over the shards.
+func recordLoads(rec *probes.Recorder, loads []load, span source.Span) {
+	count := probes.Known(float64(len(loads)))
+	rec.Set("shards_total", count)
+	requests, failed, failing := probes.Known(0), probes.Known(0), probes.Known(0)
+	for _, l := range loads {
+		requests = requests.Plus(l.requests)
+		failed = failed.Plus(l.errors)
+		if l.failures.Or(0) > failingRatio {
+			failing = failing.Plus(probes.Known(1))
+		}
+		if _, ok := l.errors.Get(); !ok {
+			failing = failing.Plus(l.errors)
+		}
+	}
+	rec.Set("failing", failing)
+	rec.Set("requests_rate", span.PerSecond(requests))
+	rec.Set("error_ratio", failed.Over(requests, "no requests in the window").Clamp(0, 1))
+	share := busiest(loads).share
+	rec.Set("max_share", share)
+	rec.Set("max_share_over_even", share.Times(count))
+	recordLatency(rec, loads)
+}
+
+// recordLatency records the slowest shard against the others.
+func recordLatency(rec *probes.Recorder, loads []load) {
+	slowest, at := loads[0].latency, 0
+	for i, l := range loads {
+		if l.latency.Or(-1) > slowest.Or(-1) {
+			slowest, at = l.latency, i
+		}
+	}
+	var others []float64
+	for i, l := range loads {
+		if v, ok := l.latency.Get(); ok && i != at {
+			others = append(others, v)
+		}
+	}
+	rec.Set("latency_max_seconds", slowest)
+	median := slowest // its reason, where it is unknown
+	if _, ok := slowest.Get(); ok {
+		median = probes.Median(others)
+		if len(others) == 0 {
+			median = probes.Unknown("no other shard had 20 requests in the window")
+		}
+	}
+	rec.Set("latency_median_seconds", median)
+	rec.Set("latency_skew", slowest.Over(median, "the other shards' requests took no time"))
+}
+
+// busiest returns the shard with the most requests; without a window, the one
+// whose keys were counted most.
+func busiest(loads []load) load {
+	return slices.MaxFunc(loads, func(a, b load) int {
+		if c := cmp.Compare(a.requests.Or(-1), b.requests.Or(-1)); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.keys().Total.Or(-1), b.keys().Total.Or(-1))
+	})
+}

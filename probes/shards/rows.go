@@ -1,0 +1,93 @@
+package shards
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+const (
+	maxShardRows  = 16
+	maxKeyShards  = 4 // shards whose keys are listed
+	maxKeysOfOne  = 5
+	maxKeyOfOther = 2
+	maxKeyRunes   = 64
+)
+
+// byLoad returns the shards, busiest first, in the service's order where equal.
+func byLoad(loads []load) []load {
+	sorted := slices.Clone(loads)
+	slices.SortStableFunc(sorted, func(a, b load) int {
+		if c := cmp.Compare(b.requests.Or(-1), a.requests.Or(-1)); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.keys().Total.Or(-1), a.keys().Total.Or(-1))
+	})
+	return sorted
+}
+
+// shardRows lists the shards, busiest first.
+func shardRows(rec *probes.Recorder, loads []load, answers []answer) {
+	for _, l := range byLoad(loads)[:min(len(loads), maxShardRows)] {
+		var notes []string
+		if v, ok := l.requests.Get(); ok {
+			notes = append(notes, fmt.Sprintf("%.0f requests", v))
+		}
+		if v, ok := l.latency.Get(); ok {
+			notes = append(notes, milliseconds(v)+" mean")
+		}
+		if v, ok := l.errors.Get(); ok && v > 0 {
+			notes = append(notes, fmt.Sprintf("%.0f failed", v))
+		}
+		pool := l.last.Pool
+		if used, ok := pool.InUse.Get(); ok {
+			notes = append(notes, fmt.Sprintf("pool %.0f/%.0f, %.0f waiting", used, pool.Size.Or(0), pool.Pending.Or(0)))
+		}
+		if l.last.Address != "" {
+			notes = append(notes, "at "+l.last.Address)
+		}
+		if n := note(answers, l.last.Shard); n != "" {
+			notes = append(notes, n)
+		}
+		rec.Row(probes.Row{Table: "shards", Key: clip(l.last.Shard), Value: l.share.Or(0), Unit: probes.Ratio, Note: strings.Join(notes, ", ")})
+	}
+}
+
+// keyRows lists the hottest keys: more of the busiest shard, some of the next.
+func keyRows(rec *probes.Recorder, loads []load) {
+	for i, l := range byLoad(loads)[:min(len(loads), maxKeyShards)] {
+		top := l.keys()
+		most := maxKeyOfOther
+		if i == 0 {
+			most = maxKeysOfOne
+		}
+		keys := slices.Clone(top.Keys)
+		slices.SortStableFunc(keys, func(a, b source.TopKey) int {
+			return cmp.Compare(certain(b.Count, b.Error).Or(-1), certain(a.Count, a.Error).Or(-1))
+		})
+		for _, k := range keys[:min(len(keys), most)] {
+			bound, ok := certain(k.Count, k.Error).Get()
+			if !ok {
+				continue
+			}
+			text := fmt.Sprintf("%s: %.0f to %.0f of %.0f requests", clip(l.last.Shard), bound, k.Count.Or(0), top.Total.Or(0))
+			if suspicious(k.Key) {
+				text += "; looks like a constant, not a name"
+			}
+			rec.Row(probes.Row{Table: "top keys", Key: clip(k.Key), Value: bound, Note: text})
+		}
+	}
+}
+
+// clip cuts what comes from outside to a length that a row can hold.
+func clip(s string) string {
+	runes := []rune(strings.ToValidUTF8(s, "\uFFFD"))
+	if len(runes) <= maxKeyRunes {
+		return string(runes)
+	}
+	return string(runes[:maxKeyRunes-1]) + "…"
+}

@@ -1,0 +1,146 @@
+// Package shards measures the shards of a store: how the service's requests,
+// errors, time and connections spread over them, which keys carry the load,
+// and whether each shard answers the agent itself.
+package shards
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+// Options are what a playbook may set.
+type Options struct {
+	// Window is the time between the two samples: 0.5 s to 30 s, 3 s unless set.
+	Window time.Duration `yaml:"window"`
+}
+
+// Kind returns the kind of probe that measures the shards of the service
+// behind api and asks each of dbs. Either may be empty: the facts that need it
+// are then missing. The names of dbs should be those that the service uses.
+func Kind(api *source.HTTP, dbs []*source.Postgres) probes.Kind {
+	list := make([]database, 0, len(dbs))
+	for _, db := range dbs {
+		list = append(list, db)
+	}
+	return kind(api, list)
+}
+
+// database is what the probe asks of a shard.
+type database interface {
+	Name() string
+	Address() string
+	Ping(ctx context.Context, cost *probes.Cost) (time.Duration, error)
+}
+
+var _ database = (*source.Postgres)(nil)
+
+func kind(api *source.HTTP, dbs []database) probes.Kind {
+	return probes.Kind{
+		Facts: facts(),
+		New: func(decode func(any) error) (probes.Probe, error) {
+			var o Options
+			if err := decode(&o); err != nil {
+				return nil, err
+			}
+			window, err := source.Window(o.Window)
+			if err != nil {
+				return nil, err
+			}
+			return &probe{api: api, dbs: dbs, window: window}, nil
+		},
+	}
+}
+
+type probe struct {
+	api    *source.HTTP
+	dbs    []database
+	window time.Duration
+}
+
+// maxShards bounds what a document may make the agent work on.
+const maxShards = 1024
+
+// Check implements probes.Probe. It makes two requests to the service and one
+// query on every shard.
+func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
+	rec := probes.NewRecorder(facts())
+	first, err := p.read(ctx, rec)
+	answers := p.pingAll(ctx, rec)
+	recordReach(rec, answers)
+	if err != nil {
+		if p.api == nil && len(p.dbs) > 0 {
+			rec.Set("shards_total", probes.Known(float64(len(p.dbs))))
+		}
+		rec.Miss(err.Error(), serviceFacts()...)
+		reachRows(rec, answers)
+		return rec.Evidence(p.name(), 0)
+	}
+	last, span := first, source.Span{}
+	if err := source.Wait(ctx, p.window); err != nil {
+		span = source.NoSpan(err.Error())
+	} else if second, err := p.read(ctx, rec); err != nil {
+		span = source.NoSpan(err.Error())
+	} else {
+		last, span = second, source.Between(first.sample, second.sample)
+	}
+	loads := compare(first, last, span)
+	recordLoads(rec, loads, span)
+	recordKeys(rec, loads)
+	recordPools(rec, loads, span)
+	shardRows(rec, loads, answers)
+	keyRows(rec, loads)
+	return rec.Evidence(p.name(), span.Duration())
+}
+
+func (p *probe) name() string {
+	name := "no checker"
+	if p.api != nil {
+		name = p.api.Name()
+	}
+	if len(p.dbs) > 0 {
+		name += fmt.Sprintf(", postgres %s", p.dbs[0].Address())
+	}
+	if len(p.dbs) > 1 {
+		name += fmt.Sprintf(" and %d more", len(p.dbs)-1)
+	}
+	return name
+}
+
+// reading is what the service says about its shards at one moment.
+type reading struct {
+	shards []source.Shard
+	sample source.Sample
+}
+
+func (p *probe) read(ctx context.Context, rec *probes.Recorder) (reading, error) {
+	if p.api == nil {
+		return reading{}, errors.New("no checker is configured: set its URL to see the service's own view of the shards")
+	}
+	var doc source.Shards
+	if err := p.api.Get(ctx, rec.Cost(), source.PathShards, nil, &doc); err != nil {
+		return reading{}, err
+	}
+	r := reading{
+		shards: doc.Shards,
+		sample: source.Sample{Taken: time.Now(), Now: doc.Now, Epoch: doc.StartedAt.Text()},
+	}
+	if len(r.shards) == 0 {
+		return r, fmt.Errorf("GET %s: the document has no shards", source.PathShards)
+	}
+	if len(r.shards) > maxShards {
+		return r, fmt.Errorf("GET %s: the document has more than %d shards", source.PathShards, maxShards)
+	}
+	seen := make(map[string]bool, len(r.shards))
+	for _, s := range r.shards {
+		if s.Shard == "" || seen[s.Shard] {
+			return r, fmt.Errorf("GET %s: the shards do not have names of their own", source.PathShards)
+		}
+		seen[s.Shard] = true
+	}
+	return r, nil
+}
