@@ -200,7 +200,8 @@ func (s *postmaster) start(ctx context.Context) error {
 		"-c", "shared_buffers=16MB",
 	}
 	if !s.durable {
-		args = append(args, "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off")
+		// synchronous_commit stays on: without it an immediate shutdown, as Stop is one, loses the last commits.
+		args = append(args, "-c", "fsync=off", "-c", "full_page_writes=off")
 	}
 	cmd := exec.Command(s.binary, args...) //nolint:noctx // it outlives any one call
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = s.data, environment(), out, out
