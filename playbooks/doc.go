@@ -1,4 +1,71 @@
-// Package playbooks is the domain: a Playbook says which probes to run and how
-// to judge what they saw, the Runner runs it, Judge works out the root cause,
-// and a Report is the outcome.
+// Package playbooks is the domain: a [Playbook] says which probes to run and
+// how to judge what they saw, the [Runner] runs it, [Judge] works out the root
+// cause, and a [Report] is the outcome.
+//
+// # Conditions
+//
+// Conditions are CEL over facts named <step>.<fact>, all of them double
+// precision: bloom.fill_ratio > 0.5. A whole number in a condition is read as
+// a double, so 2 * redis.pool_size means what it says. Dividing by a fact is
+// refused at load, as zero by zero is not a number: write a > 0.5 * b. A fact
+// that was not measured, or that is NaN or infinite, is a CEL unknown: the
+// condition is then open unless the facts that are known decide it alone
+// (false && unknown is false). Not known is not zero, not false, not fine.
+//
+// # Status of a step
+//
+// The rules of a step are tried in order and the first that holds gives the
+// status. A rule whose condition is open stands between: it might have been
+// the first to hold. The status is therefore reported only if that would not
+// have made it milder, and ok only if it would not have made it worse:
+//
+//	first rule that holds   open rules before it            status
+//	ok                      none, or only ok                ok
+//	ok                      any warning or critical         unknown
+//	warning                 none, or only warning, critical warning
+//	critical                none, or only critical          critical
+//	warning, critical       any milder                      unknown
+//	none                    any                             unknown
+//
+// # Facts that cannot always be had
+//
+// An embedded Redis has no maxclients, an embedded shard no address. A
+// condition that must not stay open for want of such a fact says so:
+// known(redis.clients_ratio) && redis.clients_ratio > 0.8 is false where the
+// ratio was not measured. known is always decided. What is unknown is named as
+// a gap all the same.
+//
+// # Causes
+//
+// A cause is matched when every "when" holds and no "against" does, refuted
+// when a "when" fails or an "against" holds, and undecided otherwise. A cause
+// with an open "when" is never reported as a cause: it is a gap.
+//
+// A matched cause that another matched cause explains is a consequence. One
+// that no matched cause explains is a root, unless an undecided cause would
+// explain it: then it is listed, at confidence low, but it proves nothing.
+//
+// # Confidence
+//
+// A is the weight of the signals that hold and of the "against" that fail
+// (each weighs 1), D that of the signals that fail, U that of the signals and
+// "against" that are open; score = (A − D) / (A + D + U).
+//
+//	confidence  score         and
+//	high        at least 0.75 D = 0 and no undecided cause would explain it
+//	medium      at least 0.4  no undecided cause would explain it
+//	low         otherwise
+//
+// Unknown signals thus lower it, and a single signal that disagrees excludes
+// high. A cause without signals and "against" rests on its "when" alone and is
+// medium.
+//
+// # Verdict
+//
+// Cause-found: there is a root that is not in doubt. Healthy: every step was
+// measured and is ok, no cause is matched and none is undecided. Everything
+// else is inconclusive. Taking a measurement away can therefore never make a
+// report healthy. A playbook is written so that health can be told from what
+// every back end offers: a rule or a cause that rests on a fact which may be
+// missing asks known, or names as "against" what refutes it without that fact.
 package playbooks

@@ -163,8 +163,10 @@ type Signal struct {
 
 // Cause is a matched cause.
 type Cause struct {
-	ID         string        `json:"id"`
-	Title      string        `json:"title"`
+	ID    string `json:"id"`
+	Title string `json:"title"`
+	// Summary is the cause in one sentence, with its values.
+	Summary    string        `json:"summary"`
 	Role       Role          `json:"role"`
 	Confidence Confidence    `json:"confidence"`
 	Evidence   []Observation `json:"evidence"`

@@ -1,0 +1,95 @@
+package playbooks_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/probes"
+)
+
+// factNames is what the real probes document, by kind; the units follow from
+// the names. The program's own test loads the shipped playbooks against the
+// real catalog.
+var factNames = map[string]string{
+	"bloom": `fill_ratio predicted_fp_rate fp_rate fp_rate_low fp_rate_high target_fp_rate fp_rate_over_target
+		canaries_tested canaries_distinct_ratio capacity names_added capacity_used_ratio headroom_names query_adds
+		query_adds_share register_adds registrations unexplained_adds_share positives_tested positives_missing age_seconds`,
+	"rediscache": `reachable hung ping_seconds connected_clients maxclients clients_ratio blocked_clients
+		rejected_connections_rate new_connections_rate evicted_keys_rate expired_keys_rate memory_used_bytes
+		memory_max_bytes memory_ratio server_hit_ratio commands_rate uptime_seconds hit_ratio lookups_rate command_rate
+		command_seconds errors_rate error_ratio pool_size pool_in_use pool_idle pool_pending pool_in_use_ratio
+		pool_pending_min pool_waits_rate pool_wait_seconds pool_timeouts_rate pool_acquires_rate pool_turnover_rate`,
+	"shards": `shards_total unreachable failing requests_rate max_share max_share_over_even latency_max_seconds
+		latency_median_seconds latency_skew error_ratio top_key_share top_key_excess_share pool_in_use_ratio pool_pending
+		pool_pending_worst pool_timeouts_rate pool_turnover_rate`,
+	"errlog": `errors_rate baseline_rate errors groups new_groups new_errors new_errors_share redis_errors shard_errors
+		other_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors`,
+}
+
+func unitOf(name string) probes.Unit {
+	switch {
+	case strings.Contains(name, "_over_"):
+		return probes.Count
+	case strings.HasSuffix(name, "fp_rate"), strings.Contains(name, "fp_rate_"), strings.HasSuffix(name, "_ratio"),
+		strings.HasSuffix(name, "_share"):
+		return probes.Ratio
+	case strings.HasPrefix(name, "seconds_"), strings.HasSuffix(name, "_seconds"):
+		return probes.Seconds
+	case strings.HasSuffix(name, "_bytes"):
+		return probes.Bytes
+	case strings.HasSuffix(name, "_rate"):
+		return probes.PerSecond
+	case name == "reachable", name == "hung", name == "change_before_new_errors":
+		return probes.Bool
+	}
+	return probes.Count
+}
+
+// check is a probe that is a func.
+type check func(ctx context.Context) (probes.Evidence, error)
+
+func (c check) Check(ctx context.Context) (probes.Evidence, error) { return c(ctx) }
+
+func nothing(context.Context) (probes.Evidence, error) { return probes.Evidence{}, nil }
+
+// kind makes a kind of probe without options.
+func kind(facts string, p probes.Probe) probes.Kind {
+	k := probes.Kind{New: func(func(any) error) (probes.Probe, error) { return p, nil }}
+	for name := range strings.FieldsSeq(facts) {
+		k.Facts = append(k.Facts, probes.FactDoc{Name: name, Unit: unitOf(name), Help: "test"})
+	}
+	return k
+}
+
+func catalog() probes.Catalog {
+	c := probes.Catalog{}
+	for name, facts := range factNames {
+		c[name] = kind(facts, check(nothing))
+	}
+	return c
+}
+
+func shipped(t testing.TB) []*playbooks.Playbook {
+	t.Helper()
+	files, err := playbooks.Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ps, err := playbooks.Load(catalog(), files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ps
+}
+
+// load compiles one playbook of the tests.
+func load(t testing.TB, c probes.Catalog, text string) *playbooks.Playbook {
+	t.Helper()
+	ps, err := playbooks.Load(c, playbooks.File{Name: "test.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ps[0]
+}

@@ -1,0 +1,219 @@
+package playbooks
+
+import (
+	"cmp"
+	"slices"
+)
+
+// state is how a trial ended.
+type state int
+
+const (
+	undecided state = iota
+	refuted
+	matched
+)
+
+// trial is one hypothesis held against what was seen.
+type trial struct {
+	h     *Hypothesis
+	order int // place in the file
+	state state
+	// refutation says what ruled the hypothesis out.
+	refutation string
+	// open holds the conditions that left it undecided.
+	open                     []*Condition
+	agree, disagree, unknown []Signal
+	confidence               Confidence
+	// parents are matched hypotheses that explain this one, doubters undecided
+	// ones that would.
+	parents, doubters []*trial
+	depth             int // steps from a root
+}
+
+// court holds the trials of all hypotheses of a playbook, in its order.
+type court struct {
+	trials []*trial
+	byID   map[string]*trial
+}
+
+func weighAll(p *Playbook, s *sights) *court {
+	c := &court{byID: map[string]*trial{}}
+	for i, h := range p.Causes {
+		t := weigh(h, s)
+		t.order = i
+		c.trials = append(c.trials, t)
+		c.byID[h.ID] = t
+	}
+	for _, t := range c.trials {
+		for _, id := range t.h.Explains {
+			child := c.byID[id]
+			switch t.state {
+			case matched:
+				child.parents = append(child.parents, t)
+			case undecided:
+				child.doubters = append(child.doubters, t)
+			case refuted:
+			}
+		}
+	}
+	for _, t := range c.trials {
+		t.depth = depth(t)
+		t.confidence = confidence(weights(t), t.inDoubt())
+	}
+	return c
+}
+
+// weigh holds one hypothesis against what was seen.
+func weigh(h *Hypothesis, s *sights) *trial {
+	t := &trial{h: h, state: matched}
+	for _, c := range h.Against {
+		signal := Signal{Condition: c.fill(s), Weight: 1}
+		switch c.holds(s) {
+		case yes:
+			if t.state != refuted {
+				t.state, t.refutation = refuted, signal.Condition
+			}
+		case no:
+			signal.Condition = "not (" + signal.Condition + ")"
+			t.agree = append(t.agree, signal)
+		case open:
+			t.unknown = append(t.unknown, signal)
+		}
+	}
+	for _, c := range h.When {
+		switch c.holds(s) {
+		case yes:
+		case no:
+			if t.state != refuted {
+				t.state, t.refutation = refuted, "not so: "+c.fill(s)
+			}
+		case open:
+			t.open = append(t.open, c)
+		}
+	}
+	if t.state != refuted && len(t.open) > 0 {
+		t.state = undecided
+	}
+	for _, i := range h.Signals {
+		signal := Signal{Condition: i.When.fill(s), Weight: i.Weight}
+		switch i.When.holds(s) {
+		case yes:
+			t.agree = append(t.agree, signal)
+		case no:
+			t.disagree = append(t.disagree, signal)
+		case open:
+			t.unknown = append(t.unknown, signal)
+		}
+	}
+	return t
+}
+
+// inDoubt says that a matched cause may follow from one that is undecided.
+func (t *trial) inDoubt() bool { return len(t.parents) == 0 && len(t.doubters) > 0 }
+
+// depth is the length of the longest chain of explanations that leads here;
+// the loader has made sure that there are no circles.
+func depth(t *trial) (n int) {
+	for _, parent := range t.parents {
+		n = max(n, depth(parent)+1)
+	}
+	return n
+}
+
+// in returns the trials that ended in a state.
+func (c *court) in(s state) (ts []*trial) {
+	for _, t := range c.trials {
+		if t.state == s {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// roots returns the matched causes that nothing explains or might explain, the
+// likeliest first.
+func (c *court) roots() (ts []*trial) {
+	for _, t := range c.ranked() {
+		if len(t.parents) == 0 && !t.inDoubt() {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// ranked returns the matched causes: roots first, then those in doubt, then
+// the consequences by distance from their root; within these by confidence,
+// agreeing weight and place in the file.
+func (c *court) ranked() []*trial {
+	ts := c.in(matched)
+	slices.SortStableFunc(ts, func(a, b *trial) int {
+		return cmp.Or(
+			cmp.Compare(a.depth, b.depth),
+			cmp.Compare(number(a.inDoubt()), number(b.inDoubt())),
+			cmp.Compare(rank(b.confidence), rank(a.confidence)),
+			cmp.Compare(weights(b).agree, weights(a).agree),
+			cmp.Compare(a.order, b.order),
+		)
+	})
+	return ts
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// matched returns the report's causes, in rank order.
+func (c *court) matched(s *sights, p *Playbook) []Cause {
+	causes := []Cause{}
+	for _, t := range c.ranked() {
+		cause := Cause{
+			ID: t.h.ID, Title: t.h.Title, Summary: t.h.Summary.fill(s), Role: Root, Confidence: t.confidence,
+			Evidence: evidence(t, s, p), Explains: []string{}, Actions: slices.Clone(t.h.Actions),
+			Agree: t.agree, Disagree: t.disagree, Unknown: t.unknown,
+		}
+		if t.depth > 0 {
+			cause.Role = Consequence
+		}
+		for _, id := range t.h.Explains {
+			if c.byID[id].state == matched {
+				cause.Explains = append(cause.Explains, id)
+			}
+		}
+		causes = append(causes, cause)
+	}
+	return causes
+}
+
+func (c *court) ruledOut() []RuledOut {
+	out := []RuledOut{}
+	for _, t := range c.in(refuted) {
+		out = append(out, RuledOut{ID: t.h.ID, Title: t.h.Title, Because: t.refutation})
+	}
+	return out
+}
+
+// gaps names the causes that could not be decided, grouped by the step whose
+// silence is to blame.
+func (c *court) gaps(p *Playbook, s *sights) (gaps []Gap) {
+	for _, step := range p.Steps {
+		var ids, facts []string
+		for _, t := range c.in(undecided) {
+			unknown := s.unknownAmong(t.open)
+			if len(unknown) == 0 || stepOf(unknown[0]) != step.ID {
+				continue
+			}
+			ids = append(ids, t.h.ID)
+			for _, f := range unknown {
+				facts = appendNew(facts, f)
+			}
+		}
+		if len(ids) > 0 {
+			gaps = append(gaps, Gap{Step: step.ID, Reason: "neither shown nor ruled out: " + joinWords(ids), Facts: facts})
+		}
+	}
+	return gaps
+}

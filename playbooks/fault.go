@@ -1,0 +1,105 @@
+package playbooks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fault is one thing wrong with a playbook file.
+type Fault struct {
+	File         string
+	Line, Column int // from 1
+	// Path leads to the value: "causes[2].when[0]".
+	Path    string
+	Problem string
+	// Expected says what would be right; empty where the problem says it.
+	Expected string
+	// Suggestion is the known word nearest to a misspelt one; may be empty.
+	Suggestion string
+}
+
+// Error returns the fault in one line, as compilers print it.
+func (f Fault) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:%d:%d: ", f.File, f.Line, f.Column)
+	if f.Path != "" {
+		b.WriteString(f.Path + ": ")
+	}
+	b.WriteString(f.Problem)
+	if f.Expected != "" {
+		b.WriteString("; expected " + f.Expected)
+	}
+	if f.Suggestion != "" {
+		fmt.Fprintf(&b, "; did you mean %q?", f.Suggestion)
+	}
+	return b.String()
+}
+
+// LoadError holds every fault of every file that was to be loaded, in the
+// order of the files and of the lines.
+type LoadError struct{ Faults []Fault }
+
+// Error returns one fault a line.
+func (e *LoadError) Error() string {
+	lines := make([]string, len(e.Faults))
+	for i, f := range e.Faults {
+		lines[i] = f.Error()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Unwrap returns the faults.
+func (e *LoadError) Unwrap() []error {
+	errs := make([]error, len(e.Faults))
+	for i, f := range e.Faults {
+		errs[i] = f
+	}
+	return errs
+}
+
+// nearest returns the candidate that is the fewest edits away from word, or ""
+// if none is near enough to have been meant. The beginning of a candidate is
+// one edit away.
+func nearest(word string, candidates []string) string {
+	best, least := "", max(2, len(word)/3)+1
+	for _, c := range candidates {
+		d := distance(word, c)
+		if len(word) > 2 && strings.HasPrefix(c, word) {
+			d = min(d, 1)
+		}
+		if d < least || (d == least && best != "" && c < best) {
+			best, least = c, d
+		}
+	}
+	return best
+}
+
+// distance is the Levenshtein distance in bytes, enough for names.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+// byPlace sorts the faults of one file by line and column.
+func byPlace(faults []Fault) {
+	slices.SortStableFunc(faults, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}

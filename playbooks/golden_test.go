@@ -1,0 +1,232 @@
+package playbooks_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+var update = flag.Bool("update", false, "write the golden reports anew")
+
+// measurements reads what a case saw.
+func measurements(t testing.TB, dir string) []playbooks.Measurement {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "evidence.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ms []playbooks.Measurement
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&ms); err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	return ms
+}
+
+func encode(t testing.TB, r playbooks.Report) []byte {
+	t.Helper()
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatalf("report does not encode: %v", err)
+	}
+	return append(data, '\n')
+}
+
+// schema returns a func that holds a report against the JSON Schema.
+func schema(t testing.TB) func(data []byte) error {
+	t.Helper()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(playbooks.ReportSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	if err := compiler.AddResource("report.schema.json", document); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := compiler.Compile("report.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(data []byte) error {
+		instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+		if err != nil {
+			return err
+		}
+		return compiled.Validate(instance)
+	}
+}
+
+// cases returns the folders of a playbook's goldens by name.
+func cases(t testing.TB, playbook string) map[string]string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join("testdata", playbook, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]string{}
+	for _, dir := range dirs {
+		byName[filepath.Base(dir)] = dir
+	}
+	return byName
+}
+
+// TestGolden judges the evidence of every case of every shipped playbook.
+func TestGolden(t *testing.T) {
+	valid := schema(t)
+	for _, p := range shipped(t) {
+		for name, dir := range cases(t, p.Name) {
+			t.Run(p.Name+"/"+name, func(t *testing.T) {
+				got := encode(t, playbooks.Judge(p, measurements(t, dir)))
+				if err := valid(got); err != nil {
+					t.Errorf("report does not fit the schema: %v", err)
+				}
+				file := filepath.Join(dir, "report.json")
+				if *update {
+					if err := os.WriteFile(file, got, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
+				want, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(got, want) {
+					t.Errorf("%s: got another report (go test -update writes it):\n%s", file, firstDifference(string(got), string(want)))
+				}
+			})
+		}
+	}
+}
+
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(g), len(w)) {
+		if g[i] != w[i] {
+			return "got  " + g[i] + "\nwant " + w[i]
+		}
+	}
+	return "one is longer"
+}
+
+// TestVerdicts states, apart from the goldens, what each case must come to: a
+// golden written anew cannot move these.
+func TestVerdicts(t *testing.T) {
+	p := shipped(t)[0]
+	// The causes in rank order; ">" marks a consequence, "?" a suspicion.
+	want := map[string]string{
+		"well":                                    "healthy",
+		"well-under-load":                         "healthy",
+		"well-embedded":                           "healthy",
+		"well-idle":                               "healthy",
+		"well-few-requests":                       "healthy",
+		"sick-shard-down-idle":                    "cause-found shard-down:low",
+		"lookalike-slow-shard-not-hot":            "inconclusive",
+		"lookalike-redis-slow-not-pool":           "inconclusive",
+		"two-undersized-and-error-after-change":   "cause-found error-after-change:high bloom-undersized:high",
+		"well-high-fill":                          "healthy",
+		"sick-bloom-undersized":                   "cause-found bloom-undersized:high",
+		"sick-bloom-write-on-read":                "cause-found bloom-write-on-read:high",
+		"sick-bloom-missing":                      "cause-found bloom-missing:high",
+		"sick-hot-name":                           "cause-found hot-name:high",
+		"sick-shard-down":                         "cause-found shard-down:high",
+		"sick-shard-down-embedded":                "cause-found shard-down:high",
+		"sick-redis-down":                         "cause-found redis-down:high",
+		"sick-redis-down-embedded":                "cause-found redis-down:high",
+		"sick-redis-pool-too-small":               "cause-found redis-pool-too-small:high",
+		"sick-redis-pool-leak":                    "cause-found redis-pool-leak:high",
+		"sick-error-after-change":                 "cause-found error-after-change:high",
+		"chain-saturated-filter-pool":             "cause-found bloom-undersized:high >redis-pool-too-small:high",
+		"chain-write-on-read-pool":                "cause-found bloom-write-on-read:high >redis-pool-too-small:high",
+		"two-leak-and-hot-name":                   "cause-found redis-pool-leak:high hot-name:high",
+		"lookalike-redis-hung-not-leak":           "cause-found redis-down:high",
+		"lookalike-skew-without-hot-name":         "inconclusive",
+		"lookalike-redis-down-after-change":       "cause-found redis-down:high",
+		"lookalike-hash-defect":                   "inconclusive",
+		"lookalike-agent-cut-off-from-redis":      "inconclusive",
+		"lookalike-agent-cut-off-from-shard":      "inconclusive",
+		"lookalike-new-error-without-change":      "inconclusive",
+		"half-blind-redis":                        "inconclusive",
+		"half-blind-redis-undersized":             "cause-found bloom-undersized:high",
+		"half-blind-bloom-pool":                   "inconclusive ?redis-pool-too-small:low",
+		"half-blind-shards-hung-redis-pool-leak":  "cause-found redis-pool-leak:high",
+		"half-blind-bloom-verify-missing":         "inconclusive",
+		"half-blind-errors-500":                   "inconclusive",
+		"half-blind-everything":                   "inconclusive",
+		"half-blind-checker-gone":                 "inconclusive",
+		"half-blind-hung-redis-without-contract":  "cause-found redis-down:medium",
+		"half-blind-error-after-change-and-redis": "cause-found error-after-change:medium",
+	}
+	got := map[string]string{}
+	for name, dir := range cases(t, p.Name) {
+		got[name] = outline(playbooks.Judge(p, measurements(t, dir)))
+	}
+	for name := range want {
+		if got[name] != want[name] {
+			t.Errorf("%s: got %q, want %q", name, got[name], want[name])
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s: got %q, and no test says what is right", name, got[name])
+		}
+	}
+}
+
+// outline is a report in one line.
+func outline(r playbooks.Report) string {
+	words := []string{string(r.Verdict)}
+	for _, c := range r.Causes {
+		mark := ""
+		switch {
+		case c.Role == playbooks.Consequence:
+			mark = ">"
+		case r.Verdict == playbooks.Inconclusive:
+			mark = "?"
+		}
+		words = append(words, mark+c.ID+":"+string(c.Confidence))
+	}
+	return strings.Join(words, " ")
+}
+
+// TestEveryCauseHasGoldens lists what is shipped, so that no playbook and no
+// cause can be without a sick and a well case.
+func TestEveryCauseHasGoldens(t *testing.T) {
+	for _, p := range shipped(t) {
+		byName := cases(t, p.Name)
+		reports := map[string]playbooks.Report{}
+		for name, dir := range byName {
+			reports[name] = playbooks.Judge(p, measurements(t, dir))
+		}
+		if r, ok := reports["well"]; !ok || r.Verdict != playbooks.Healthy {
+			t.Errorf("%s: no well case that is healthy", p.Name)
+		}
+		for _, h := range p.Causes {
+			sick, ok := reports["sick-"+h.ID]
+			if !ok || len(sick.Causes) == 0 || sick.Causes[0].ID != h.ID {
+				t.Errorf("%s: no case sick-%s with that root", p.Name, h.ID)
+			}
+			if !slices.ContainsFunc(reports["well"].RuledOut, func(r playbooks.RuledOut) bool { return r.ID == h.ID }) {
+				t.Errorf("%s: the well case does not rule out %s", p.Name, h.ID)
+			}
+		}
+		for name := range byName {
+			if !strings.HasPrefix(name, "half-blind") {
+				continue
+			}
+			if len(reports[name].Gaps) == 0 {
+				t.Errorf("%s/%s: half-blind without a gap", p.Name, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package playbooks
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+// Judge works out what is wrong from what was measured. It is pure: no clock,
+// no I/O, no chance; the same measurements, in whatever order, give the same
+// report to the byte. It fills everything but ID, Target, Trigger, StartedAt
+// and DurationMS. See the package documentation for the rules.
+func Judge(p *Playbook, ms []Measurement) Report {
+	r := Report{Playbook: p.Name, Causes: []Cause{}, RuledOut: []RuledOut{}, Gaps: []Gap{}, Findings: []Finding{}}
+	s, err := observe(p, ms)
+	if err != nil { // no measurement can bring this about; say so rather than guess
+		r.Verdict, r.Summary = Inconclusive, "The measurements could not be judged: "+err.Error()+"."
+		return r
+	}
+	r.Cost = s.cost()
+	for i := range p.Steps {
+		r.Findings = append(r.Findings, finding(p.Steps[i], s.steps[i], s))
+		r.Gaps = append(r.Gaps, s.gaps(p, i)...)
+	}
+	for _, name := range s.strangers {
+		r.Gaps = append(r.Gaps, Gap{Step: name, Reason: "measured, but the playbook has no such step"})
+	}
+	c := weighAll(p, s)
+	r.Causes = c.matched(s, p)
+	r.RuledOut = c.ruledOut()
+	r.Gaps = append(r.Gaps, c.gaps(p, s)...)
+	r.Verdict = verdict(r.Findings, c)
+	r.Summary = summarize(p, s, r, c)
+	return r
+}
+
+func verdict(findings []Finding, c *court) Verdict {
+	switch {
+	case len(c.roots()) > 0:
+		return CauseFound
+	case len(c.in(matched)) > 0 || len(c.in(undecided)) > 0:
+		return Inconclusive
+	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Status != OK }):
+		return Inconclusive
+	}
+	return Healthy
+}
+
+// finding judges one step.
+func finding(step *Step, v sight, s *sights) Finding {
+	e := v.m.Evidence
+	f := Finding{
+		Step: step.ID, Title: step.Title,
+		Source: e.Source, At: e.At, Window: e.Window, Facts: e.Facts, Rows: e.Rows, Missing: e.Missing,
+		Error: v.m.Err, TookMS: v.m.TookMS,
+	}
+	if v.blind != "" {
+		f.Summary = "Could not be measured: " + v.blind + "."
+		return f
+	}
+	rule, opened := decide(step, s)
+	switch {
+	case rule != nil && certain(rule.Status, opened):
+		f.Status, f.Summary = rule.Status, rule.Summary.fill(s)
+		if rule.When != nil {
+			f.Because = rule.When.fill(s)
+		}
+	case len(opened) > 0:
+		f.Summary = unknownList(s.unknownAmong(conditionsOf(opened)))
+		f.Because = opened[0].When.fill(s)
+	default:
+		f.Summary = "No rule of this step applies."
+	}
+	return f
+}
+
+// decide returns the first rule that holds, nil if there is none, and the
+// rules before it that are open.
+func decide(step *Step, s *sights) (first *Rule, opened []*Rule) {
+	for i := range step.Rules {
+		rule := &step.Rules[i]
+		if rule.When == nil {
+			return rule, opened
+		}
+		switch rule.When.holds(s) {
+		case yes:
+			return rule, opened
+		case open:
+			opened = append(opened, rule)
+		case no:
+		}
+	}
+	return nil, opened
+}
+
+// certain says whether a status stands although the rules before it are open.
+func certain(status Status, opened []*Rule) bool {
+	return !slices.ContainsFunc(opened, func(o *Rule) bool {
+		return o.Status < status || (status == OK && o.Status != OK)
+	})
+}
+
+func conditionsOf(rules []*Rule) (cs []*Condition) {
+	for _, r := range rules {
+		cs = append(cs, r.When)
+	}
+	return cs
+}
+
+// evidence lists the facts that speak for a matched cause.
+func evidence(t *trial, s *sights, p *Playbook) []Observation {
+	observations := []Observation{}
+	add := func(c *Condition, expected string) {
+		for i, name := range c.Facts {
+			o, known := s.known[name]
+			if !known || slices.ContainsFunc(observations, func(o Observation) bool { return o.Fact == name }) {
+				continue
+			}
+			doc := p.vocabulary.facts[name]
+			healthy := doc.Expected
+			if i == 0 && expected != "" {
+				healthy = expected
+			}
+			observations = append(observations, Observation{
+				Fact: name, Value: o.Value, Unit: unitOf(o, doc), Interval: o.Interval,
+				Expected: healthy, Source: o.source, At: o.at,
+			})
+		}
+	}
+	for _, c := range t.h.When {
+		add(c, "")
+	}
+	for _, i := range t.h.Signals {
+		if i.When.holds(s) == yes {
+			add(i.When, i.Expected)
+		}
+	}
+	return observations
+}
+
+// unitOf prefers the unit that was measured to the one that is documented.
+func unitOf(o observed, doc probes.FactDoc) probes.Unit {
+	if o.Unit != probes.Count {
+		return o.Unit
+	}
+	return doc.Unit
+}
+
+// unknownList says that facts are unknown, naming the first few.
+func unknownList(names []string) string {
+	switch n := len(names); n {
+	case 1:
+		return names[0] + " is unknown."
+	case 2, 3, 4:
+		return joinWords(names) + " are unknown."
+	default:
+		return fmt.Sprintf("%s and %d more are unknown.", joinCommas(names[:min(3, n)]), n-min(3, n))
+	}
+}

@@ -1,0 +1,138 @@
+package playbooks
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// causes reads the causes and checks how they refer to each other.
+func (l *loader) causes(nodes []*yaml.Node, p *Playbook) {
+	var files []causeFile
+	var ids []string
+	for i, n := range nodes {
+		path := fmt.Sprintf("causes[%d]", i)
+		var f causeFile
+		l.decode(n, reflect.ValueOf(&f).Elem(), path)
+		h := l.cause(n, f, path)
+		if h.ID != "" && slices.Contains(ids, h.ID) {
+			l.add(f.ID.node, path+".id", fmt.Sprintf("duplicate cause %q", h.ID), "an id of its own")
+		}
+		ids = append(ids, h.ID)
+		files = append(files, f)
+		p.Causes = append(p.Causes, h)
+	}
+	for i, f := range files {
+		for j, t := range f.Explains {
+			path := fmt.Sprintf("causes[%d].explains[%d]", i, j)
+			l.reference(t, path, "cause", ids)
+		}
+	}
+	l.cycles(files, p.Causes)
+}
+
+func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
+	h := &Hypothesis{
+		ID:      l.id(n, f.ID, path+".id", dashedID, "lower-case words joined by dashes"),
+		Title:   l.required(n, f.Title, path+".title"),
+		Summary: l.summary(n, f.Summary, path+".summary", ""),
+		Layer:   l.required(n, f.Layer, path+".layer"),
+		Source:  l.required(n, f.Source, path+".source"),
+	}
+	if h.Layer != "" {
+		l.reference(f.Layer, path+".layer", "step", l.vocabulary.steps)
+	}
+	for i, t := range f.Affects {
+		l.reference(t, fmt.Sprintf("%s.affects[%d]", path, i), "step", l.vocabulary.steps)
+		h.Affects = append(h.Affects, t.Value)
+	}
+	if len(f.When) == 0 && !l.faulty(path+".when") {
+		l.add(n, path+".when", "no conditions", "at least one")
+	}
+	if len(f.Actions) == 0 && !l.faulty(path+".actions") {
+		l.add(n, path+".actions", "no actions", "at least one thing to do")
+	}
+	h.When = l.conditions(f.When, path+".when")
+	h.Against = l.conditions(f.Against, path+".against")
+	for i, n := range f.Signals {
+		h.Signals = append(h.Signals, l.signal(n, fmt.Sprintf("%s.signals[%d]", path, i)))
+	}
+	for _, t := range f.Explains {
+		h.Explains = append(h.Explains, t.Value)
+	}
+	for i, t := range f.Actions {
+		h.Actions = append(h.Actions, l.required(n, t, fmt.Sprintf("%s.actions[%d]", path, i)))
+	}
+	return h
+}
+
+func (l *loader) conditions(texts []text, path string) (cs []*Condition) {
+	for i, t := range texts {
+		if t.set() {
+			cs = append(cs, l.condition(t, fmt.Sprintf("%s[%d]", path, i), ""))
+		}
+	}
+	return cs
+}
+
+func (l *loader) signal(n *yaml.Node, path string) Indication {
+	var f signalFile
+	l.decode(n, reflect.ValueOf(&f).Elem(), path)
+	s := Indication{Weight: 1, Expected: f.Expected.Value}
+	if l.required(n, f.When, path+".when") != "" {
+		s.When = l.condition(f.When, path+".when", "")
+	}
+	if f.Weight != nil && !l.faulty(path+".weight") {
+		s.Weight = *f.Weight
+		if !(s.Weight > 0) || math.IsInf(s.Weight, 0) || s.Weight > 100 {
+			l.add(n, path+".weight", fmt.Sprintf("bad weight %v", s.Weight), "a number above 0 and at most 100")
+		}
+	}
+	return s
+}
+
+// reference checks that a text names one of the known.
+func (l *loader) reference(t text, path, what string, known []string) {
+	if t.set() && !slices.Contains(known, t.Value) {
+		l.addWord(t.node, path, fmt.Sprintf("unknown %s %q", what, t.Value), "one of "+strings.Join(known, ", "), known)
+	}
+}
+
+// cycles notes every reference that closes a circle of explanations: with one
+// there would be no root.
+func (l *loader) cycles(files []causeFile, causes []*Hypothesis) {
+	const (
+		fresh = iota
+		onPath
+		done
+	)
+	state := make([]int, len(causes))
+	var trail []string
+	var visit func(i int)
+	visit = func(i int) {
+		state[i] = onPath
+		trail = append(trail, causes[i].ID)
+		for j, t := range files[i].Explains {
+			next := slices.IndexFunc(causes, func(h *Hypothesis) bool { return h.ID == t.Value })
+			switch {
+			case next < 0:
+			case state[next] == fresh:
+				visit(next)
+			case state[next] == onPath:
+				circle := append(slices.Clone(trail[slices.Index(trail, t.Value):]), t.Value)
+				l.add(t.node, fmt.Sprintf("causes[%d].explains[%d]", i, j), "causes explain each other in a circle: "+strings.Join(circle, ", "), "a chain that ends")
+			}
+		}
+		trail = trail[:len(trail)-1]
+		state[i] = done
+	}
+	for i := range causes {
+		if state[i] == fresh {
+			visit(i)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package playbooks
+
+import (
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+// Playbook is a loaded and checked playbook, its probes bound. It does not
+// change and may be judged and run from several goroutines.
+type Playbook struct {
+	Name  string
+	Title string
+	// Timeout bounds a whole run, the judging included.
+	Timeout time.Duration
+	Steps   []*Step
+	// Causes are the hypotheses, in the order of the file.
+	Causes []*Hypothesis
+
+	vocabulary *vocabulary
+	index      map[string]int // step id to its place in Steps
+}
+
+// Step is one look at one layer.
+type Step struct {
+	ID    string
+	Title string
+	// Kind is the name of the kind of probe in the catalog.
+	Kind string
+	// Timeout bounds the step's probe.
+	Timeout time.Duration
+	// Facts documents what the probe can return.
+	Facts []probes.FactDoc
+	// Rules are ordered; the first whose condition holds gives the status.
+	Rules []Rule
+
+	probe probes.Probe
+	guard *guard
+}
+
+// Rule gives a step its status.
+type Rule struct {
+	Status Status
+	// When is nil for the rule that always holds.
+	When *Condition
+	// Summary is what to tell a human, with the values filled in.
+	Summary *Template
+}
+
+// Hypothesis is a cause that a playbook knows of. A [Cause] is one that was
+// found to be so.
+type Hypothesis struct {
+	ID    string
+	Title string
+	// Summary is the sentence that opens the report when this is the root.
+	Summary *Template
+	// Layer is the step in which the cause lies.
+	Layer string
+	// Affects holds further steps whose trouble the cause accounts for.
+	Affects []string
+	// When must all hold.
+	When []*Condition
+	// Signals speak for the cause when they hold, and against it when not.
+	Signals []Indication
+	// Against refutes the cause when any of them holds.
+	Against []*Condition
+	// Explains holds the ids of the causes that follow from this one.
+	Explains []string
+	// Actions say what to do, most urgent first.
+	Actions []string
+	// Source says where the thresholds come from.
+	Source string
+}
+
+// Indication is a weighted signal of a hypothesis.
+type Indication struct {
+	When   *Condition
+	Weight float64
+	// Expected is what a healthy value of the first fact looks like, for a
+	// human; empty where the probe's own documentation says it.
+	Expected string
+}

@@ -1,0 +1,316 @@
+package playbooks
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+)
+
+// document is one YAML file while it is read: it collects every fault with its
+// place. yaml.v3's own strict mode stops at lines and loses KnownFields as
+// soon as a type has an UnmarshalYAML, so the tree is walked here.
+type document struct {
+	file string
+	// what the file should hold: "a playbook".
+	what string
+	// discreet keeps values out of faults, where they may be secrets.
+	discreet bool
+	lines    []string
+	faults   []Fault
+}
+
+// text is a string that remembers where it stood, so that what is wrong inside
+// it can be placed.
+type text struct {
+	Value string
+	node  *yaml.Node
+}
+
+func (t text) set() bool { return t.node != nil }
+
+// parse returns the file's only document, or nil after noting a fault.
+func (d *document) parse(data []byte) *yaml.Node {
+	d.lines = strings.Split(string(data), "\n")
+	decoder := yaml.NewDecoder(strings.NewReader(string(data)))
+	var root, more yaml.Node
+	switch err := decoder.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		d.addAt(1, 1, "", "file is empty", d.what)
+		return nil
+	case err != nil:
+		d.syntax(err)
+		return nil
+	}
+	switch err := decoder.Decode(&more); {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		d.syntax(err)
+		return nil
+	default:
+		d.addAt(max(1, more.Line), max(1, more.Column), "", "a second document", d.what+", one a file")
+		return nil
+	}
+	if len(root.Content) != 1 {
+		d.addAt(1, 1, "", "file is empty", d.what)
+		return nil
+	}
+	return root.Content[0]
+}
+
+// syntax notes an error of the YAML parser, which knows the line only.
+func (d *document) syntax(err error) {
+	message, line := strings.TrimPrefix(err.Error(), "yaml: "), 1
+	if rest, found := strings.CutPrefix(message, "line "); found {
+		if number, what, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				line, message = max(1, n), what
+			}
+		}
+	}
+	d.addAt(line, 1, "", "not YAML: "+message, "")
+}
+
+func (d *document) addAt(line, column int, path, problem, expected string) {
+	d.faults = append(d.faults, Fault{File: d.file, Line: line, Column: column, Path: path, Problem: problem, Expected: expected})
+}
+
+// add notes a fault at a node.
+func (d *document) add(n *yaml.Node, path, problem, expected string) {
+	d.addAt(n.Line, n.Column, path, problem, expected)
+}
+
+// addWord notes a word at a node that is none of the known, and the nearest.
+func (d *document) addWord(n *yaml.Node, path, problem, expected string, known []string) {
+	d.add(n, path, problem, expected)
+	d.faults[len(d.faults)-1].Suggestion = nearest(n.Value, known)
+}
+
+// addSlips notes what is wrong inside a text, at its place in the file.
+func (d *document) addSlips(t text, path string, slips []slip) {
+	for _, s := range slips {
+		line, column := d.locate(t, s)
+		d.addAt(line, column, path, s.problem, s.expected)
+		d.faults[len(d.faults)-1].Suggestion = s.suggestion
+	}
+}
+
+// locate finds a slip again in the file, whatever YAML style its text is
+// written in: by the line it stands in or, where the style has reflowed the
+// text, by the word. If both fail, the place of the text itself must do.
+func (d *document) locate(t text, s slip) (line, column int) {
+	content := strings.Split(t.Value, "\n")
+	if s.line <= len(content) {
+		if line, column, found := d.find(t.node, content[s.line-1], len(content)+1); found {
+			return line, column + s.column
+		}
+	}
+	if line, column, found := d.find(t.node, s.word, 20); found {
+		return line, column
+	}
+	return t.node.Line, t.node.Column
+}
+
+// find looks for a string from a node on, in so many lines.
+func (d *document) find(n *yaml.Node, wanted string, within int) (line, column int, found bool) {
+	if wanted == "" {
+		return 0, 0, false
+	}
+	for i := n.Line - 1; i < min(len(d.lines), n.Line-1+within); i++ {
+		raw, skipped := []rune(d.lines[i]), 0
+		if i == n.Line-1 {
+			skipped = min(n.Column-1, len(raw))
+		}
+		if before, _, found := strings.Cut(string(raw[skipped:]), wanted); found {
+			return i + 1, skipped + len([]rune(before)) + 1, true
+		}
+	}
+	return 0, 0, false
+}
+
+// decode fills v, a settable value, from n. Keys that v does not know, keys
+// given twice, and values of the wrong type are faults; the rest is still read.
+func (d *document) decode(n *yaml.Node, v reflect.Value, path string) {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		d.add(n, path, "anchors and aliases are not supported", "the value written out")
+		return
+	}
+	switch target := v.Addr().Interface().(type) {
+	case *text:
+		if d.is(n, yaml.ScalarNode, path, "text") {
+			*target = text{Value: n.Value, node: n}
+		}
+		return
+	case **yaml.Node:
+		*target = n
+		return
+	case *time.Time, *time.Duration, yaml.Unmarshaler, encoding.TextUnmarshaler,
+		interface{ UnmarshalYAML(func(any) error) error }:
+		d.leaf(n, v, path)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		d.object(n, v, path)
+	case reflect.Slice:
+		if !d.is(n, yaml.SequenceNode, path, "a list") {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
+		for i, item := range n.Content {
+			d.decode(item, v.Index(i), fmt.Sprintf("%s[%d]", path, i))
+		}
+	case reflect.Map:
+		d.table(n, v, path)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.decode(n, v.Elem(), path)
+	default:
+		d.leaf(n, v, path)
+	}
+}
+
+// object fills a struct from a mapping.
+func (d *document) object(n *yaml.Node, v reflect.Value, path string) {
+	if !d.is(n, yaml.MappingNode, path, "a mapping") {
+		return
+	}
+	fields := map[string]reflect.Value{}
+	names := fieldsOf(v, fields)
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		field, known := fields[key.Value]
+		switch {
+		case key.Kind != yaml.ScalarNode || !known:
+			expected := "one of " + strings.Join(names, ", ")
+			if len(names) == 0 {
+				expected = "no fields here"
+			}
+			d.addWord(key, path, fmt.Sprintf("unknown field %q", key.Value), expected, names)
+		case seen[key.Value]:
+			d.add(key, path, fmt.Sprintf("field %q is given twice", key.Value), "")
+		default:
+			seen[key.Value] = true
+			d.decode(value, field, join(path, key.Value))
+		}
+	}
+}
+
+// table fills a map from a mapping.
+func (d *document) table(n *yaml.Node, v reflect.Value, path string) {
+	if v.Type().Key().Kind() != reflect.String {
+		d.leaf(n, v, path)
+		return
+	}
+	if !d.is(n, yaml.MappingNode, path, "a mapping") {
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := reflect.ValueOf(n.Content[i].Value).Convert(v.Type().Key())
+		if v.MapIndex(key).IsValid() {
+			d.add(n.Content[i], path, fmt.Sprintf("field %q is given twice", n.Content[i].Value), "")
+			continue
+		}
+		value := reflect.New(v.Type().Elem()).Elem()
+		d.decode(n.Content[i+1], value, join(path, n.Content[i].Value))
+		v.SetMapIndex(key, value)
+	}
+}
+
+// fieldsOf gathers the settable fields of a struct by their YAML names, and
+// the names in order.
+func fieldsOf(v reflect.Value, fields map[string]reflect.Value) (names []string) {
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case !f.IsExported() || name == "-":
+		case f.Type.Kind() == reflect.Struct && slices.Contains(strings.Split(options, ","), "inline"):
+			names = append(names, fieldsOf(v.Field(i), fields)...)
+		default:
+			if name == "" {
+				name = strings.ToLower(f.Name)
+			}
+			fields[name] = v.Field(i)
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// leaf lets yaml.v3 convert a value.
+func (d *document) leaf(n *yaml.Node, v reflect.Value, path string) {
+	err := n.Decode(v.Addr().Interface())
+	var mismatch *yaml.TypeError
+	switch {
+	case err == nil:
+	case errors.As(err, &mismatch):
+		d.add(n, path, "wrong type: "+d.describe(n), kindName(v))
+	case d.discreet: // a type's own message may quote the value
+		d.add(n, path, "bad value", kindName(v))
+	default:
+		d.add(n, path, strings.TrimPrefix(err.Error(), "yaml: "), kindName(v))
+	}
+}
+
+func kindName(v reflect.Value) string {
+	switch v.Interface().(type) {
+	case time.Duration:
+		return "a duration such as 500ms or 10s"
+	case time.Time:
+		return "a time as RFC 3339"
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return "a whole number"
+	case reflect.String:
+		return "text"
+	default:
+		return ""
+	}
+}
+
+// is notes a fault unless n is of the kind.
+func (d *document) is(n *yaml.Node, kind yaml.Kind, path, expected string) bool {
+	if n.Kind == kind && (kind != yaml.ScalarNode || n.Tag != "!!null") {
+		return true
+	}
+	d.add(n, path, "wrong type: "+d.describe(n), expected)
+	return false
+}
+
+// describe says what a node is, quoting its value unless that may be secret.
+func (d *document) describe(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!null":
+		return "nothing"
+	case d.discreet:
+		return "something else"
+	}
+	return fmt.Sprintf("%q", n.Value)
+}
+
+func join(path, field string) string {
+	if path == "" {
+		return field
+	}
+	return path + "." + field
+}
