@@ -53,6 +53,9 @@ func TestRunFillsTheReport(t *testing.T) {
 	if got.StartedAt != clock.Add(time.Second).UTC() {
 		t.Errorf("started at %s", got.StartedAt)
 	}
+	if err := schema(t)(encode(t, got)); err != nil {
+		t.Errorf("report does not fit the schema: %v", err)
+	}
 	if got.Cost != (probes.Cost{HTTPRequests: 4, Bytes: 20}) {
 		t.Errorf("cost %+v, want that of both steps", got.Cost)
 	}
@@ -168,6 +171,7 @@ func TestRunsTakeTurns(t *testing.T) {
 			defer inside.Add(-1)
 			select {
 			case <-ctx.Done():
+				<-time.After(100 * time.Millisecond)
 			case <-time.After(3 * time.Second):
 			}
 			return fine(ctx)
