@@ -24,7 +24,7 @@ type Options struct {
 	Attempt  Limit // attempts opened per address; default 30 per minute
 	Register Limit // registrations per address; default 10 per minute
 	Name     Limit // checks per name; default 100 per second
-	// Entries is the room of each limiter, 24 bytes an entry, rounded up to a
+	// Entries is the room of each limiter, 25 bytes an entry, rounded up to a
 	// power of two; 0 means DefaultEntries. When it is full, nobody's limit is
 	// reset, but newcomers may be limited early.
 	Entries int

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/bits"
 	"strconv"
 	"time"
@@ -30,11 +31,28 @@ const (
 	maxAnswer    = 64
 )
 
+// Secret is a key that never prints itself.
+type Secret []byte
+
+const redacted = "<secret>"
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return redacted }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return redacted }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
 // ProofOptions are the options of Proof.
 type ProofOptions struct {
 	// Secret signs the challenges; all instances share it. At least
 	// MinSecretBytes.
-	Secret []byte
+	Secret Secret
 	// Difficulty is the number of leading zero bits asked for; 0 means
 	// DefaultDifficulty. Each bit doubles the work.
 	Difficulty int
@@ -79,6 +97,12 @@ func NewProof(o ProofOptions) (*Proof, error) {
 	}
 	return &Proof{secret: append([]byte(nil), o.Secret...), difficulty: o.Difficulty, ttl: o.TTL, now: o.Now}, nil
 }
+
+// String implements fmt.Stringer.
+func (*Proof) String() string { return proofKind }
+
+// GoString implements fmt.GoStringer.
+func (*Proof) GoString() string { return proofKind }
 
 // Issue implements Captcha.
 func (p *Proof) Issue(_ context.Context, attempt string) (Challenge, error) {

@@ -1,11 +1,14 @@
 package guard_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +188,27 @@ func TestProofOptions(t *testing.T) {
 	clear(secret)
 	if got := verdict(t, p, "a", token, answer); got != "solved" {
 		t.Errorf("after the caller wiped its secret: %s", got)
+	}
+}
+
+func TestSecretDoesNotPrint(t *testing.T) {
+	t.Parallel()
+	o := guard.ProofOptions{Secret: guard.Secret("hush, hush, hush, hush"), Now: time.Now}
+	p, err := guard.NewProof(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%v %+v %#v %s %q %v %+v %#v", o.Secret, o, o, o.Secret, o.Secret, p, p, p)
+	slog.New(slog.NewTextHandler(&out, nil)).Info("x", "secret", o.Secret, "options", o, "proof", p)
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "secret", o.Secret)
+	if err := json.NewEncoder(&out).Encode(o.Secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, leak := range []string{"hush", "104 117 115 104", "0x68, 0x75", "aHVza", "68757368"} {
+		if strings.Contains(out.String(), leak) {
+			t.Errorf("the secret prints itself as %q: %s", leak, &out)
+		}
 	}
 }
 

@@ -35,7 +35,9 @@ type Networks struct {
 
 var _ Reputation = (*Networks)(nil)
 
-// NewNetworks makes a list. A network that is in both lists is banned.
+// NewNetworks makes a list. A network that is in both lists is banned. Do not
+// trust the network of a reverse proxy that the Origin does not know: all its
+// clients would look like the proxy and go without a limit.
 func NewNetworks(trusted, banned []netip.Prefix) (*Networks, error) {
 	n := &Networks{standing: make(map[netip.Prefix]Standing, len(trusted)+len(banned))}
 	add := func(list []netip.Prefix, s Standing) error {
