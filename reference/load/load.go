@@ -110,11 +110,7 @@ func Run(ctx context.Context, baseURL string, p Profile) (Result, error) {
 	for i := range tallies {
 		tallies[i] = newTally()
 		s := sender{client: client, base: base, timeout: p.Timeout, tally: &tallies[i]}
-		workers.Go(func() {
-			for r := range queue {
-				s.send(ctx, r)
-			}
-		})
+		workers.Go(func() { s.serve(ctx, queue) })
 	}
 	start := time.Now()
 	dropped := dispatch(ctx, start, newMix(p), queue)
@@ -190,7 +186,7 @@ func newClient(workers int) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
 			DialContext:         dialer.DialContext,
-			MaxIdleConns:        workers,
+			MaxConnsPerHost:     workers,
 			MaxIdleConnsPerHost: workers,
 			DisableCompression:  true,
 		},

@@ -10,7 +10,8 @@ import (
 type Result struct {
 	// Elapsed is the time from the first request that was due to the last answer.
 	Elapsed time.Duration
-	// Sent counts the requests that went out. Each has a status in Check or Register, or is one of Errors.
+	// Sent counts the requests that went out. Each has a status in Check or Register, or is one of Errors. A check on a kept
+	// connection that the checker closed is sent again on another, as browsers do, and counts once.
 	Sent uint64
 	// Dropped counts the requests that were due but never sent, because all workers were busy and as many waited: the checker
 	// did not keep up, or the machine did not. It is part of the result, not of the error: only a load of 0 dropped was the

@@ -21,17 +21,36 @@ type sender struct {
 	tally   *tally
 }
 
-// send sends one request and counts what comes back. What the end of the run cut off is counted as dropped, for it says
+// errExpired is why the context of a request ends that has taken too long.
+var errExpired = errors.New("no answer in time")
+
+// serve sends what comes through the queue until that is closed.
+func (s sender) serve(ctx context.Context, queue <-chan request) {
+	for s.serveUntilTimeout(ctx, queue) {
+	}
+}
+
+// serveUntilTimeout sends what comes through the queue under one context, until a request has taken too long. To cancel a
+// context of its own after each answer would race with the connection's way back into the pool: a machine that is short of
+// time would open a new connection again and again.
+func (s sender) serveUntilTimeout(ctx context.Context, queue <-chan request) (more bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for r := range queue {
+		timer := time.AfterFunc(s.timeout, func() { cancel(errExpired) })
+		s.send(ctx, r)
+		if !timer.Stop() {
+			return true
+		}
+	}
+	return false
+}
+
+// send sends one request and counts what comes back. What the end of the run cuts off is counted as dropped, for it says
 // nothing about the checker.
 func (s sender) send(ctx context.Context, r request) {
-	if ctx.Err() != nil {
-		s.tally.dropped++
-		return
-	}
-	bounded, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	status, err := s.do(bounded, r)
-	if ctx.Err() != nil && err != nil {
+	status, err := s.do(ctx, r)
+	if expired := errors.Is(context.Cause(ctx), errExpired); err != nil && ctx.Err() != nil && !expired {
 		s.tally.dropped++
 		return
 	}
@@ -84,7 +103,7 @@ func (s sender) do(ctx context.Context, r request) (status int, err error) {
 func reason(err error) string {
 	var netErr net.Error
 	switch {
-	case errors.As(err, &netErr) && netErr.Timeout():
+	case errors.Is(err, errExpired), errors.As(err, &netErr) && netErr.Timeout():
 		return "timeout"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "refused"

@@ -19,7 +19,7 @@ var ErrClosed = errors.New("back end is closed")
 
 const (
 	// startTimeout bounds the wait for a server to answer. A machine that is not overloaded needs a second.
-	startTimeout = 30 * time.Second
+	startTimeout = time.Minute
 	// startTries is how often a server is started on a new port when it exits at once, for the port that was free a moment
 	// ago may be taken by then.
 	startTries = 3

@@ -244,7 +244,7 @@ func ping(ctx context.Context, addr string) error {
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return err
 	}
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+	if _, err := conn.Write([]byte("*1\r\n$4\r\nPING\r\n")); err != nil {
 		return err
 	}
 	answer, err := bufio.NewReader(conn).ReadString('\n')

@@ -38,9 +38,8 @@ func TestOpenPostgresHidesTheDSN(t *testing.T) {
 	}
 }
 
-func TestPostgresWithoutTheRightToCreate(t *testing.T) {
-	t.Parallel()
-	pg := startPostgres(t, 1)
+// checkRights opens a store as a role that may not create tables, before and after they exist.
+func checkRights(t *testing.T, pg *local.Postgres) {
 	admin, err := pgx.Connect(t.Context(), pg.DSN(0))
 	if err != nil {
 		t.Fatal(err)
@@ -81,23 +80,15 @@ func TestPostgresWithoutTheRightToCreate(t *testing.T) {
 	}
 	var indexes, tables int
 	err = admin.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT tablename) FROM pg_indexes
-		WHERE tablename LIKE 'names\___' AND indexdef LIKE 'CREATE UNIQUE INDEX%(username)'`).Scan(&indexes, &tables)
+		WHERE schemaname = 'public' AND tablename LIKE 'names\___' AND indexdef LIKE 'CREATE UNIQUE INDEX%(username)'`).Scan(&indexes, &tables)
 	if err != nil || indexes != shard.SubTables || tables != shard.SubTables {
 		t.Errorf("%d unique indexes on %d tables (%v), want one on each of %d", indexes, tables, err, shard.SubTables)
 	}
 }
 
-// TestPostgresSampleCost samples large tables and then reads them whole once, which the server must tell apart.
-func TestPostgresSampleCost(t *testing.T) {
-	t.Parallel()
-	pg := startPostgres(t, 1)
-	open := func() shard.Store {
-		s, err := shard.OpenPostgres(t.Context(), pg.DSN(0), shard.PostgresOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+// checkSampleCost samples large tables and then reads them whole once, which the server must tell apart.
+func checkSampleCost(t *testing.T, pg *local.Postgres) {
+	open := func() shard.Store { return openPostgres(t, pg.DSN(0))(t, "cost", 2) }
 	s := open()
 	if _, err := s.Load(t.Context(), rows(80_000)); err != nil { // about 40 pages a table
 		t.Fatal(err)
@@ -108,7 +99,7 @@ func TestPostgresSampleCost(t *testing.T) {
 	scans := fullScans(t, pg, shard.SubTables) // the unique index of each table was built by a scan
 
 	s = open()
-	for range 5 {
+	for range 3 {
 		names, err := s.Sample(t.Context(), 250, time.Now())
 		if err != nil || len(names) != 250 {
 			t.Fatalf("Sample(250) of 80,000 = %d names, %v", len(names), err)
@@ -125,7 +116,7 @@ func TestPostgresSampleCost(t *testing.T) {
 	}
 }
 
-// fullScans is how often tables of names were read from end to end, once it is at least so many.
+// fullScans is how often the tables of checkSampleCost were read from end to end, once it is at least so many times.
 func fullScans(t *testing.T, pg *local.Postgres, least int) (scans int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), pg.DSN(0))
@@ -134,7 +125,7 @@ func fullScans(t *testing.T, pg *local.Postgres, least int) (scans int) {
 	}
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	eventually(t, func() bool {
-		err := conn.QueryRow(t.Context(), `SELECT sum(seq_scan) FROM pg_stat_user_tables WHERE relname LIKE 'names\___'`).Scan(&scans)
+		err := conn.QueryRow(t.Context(), `SELECT coalesce(sum(seq_scan), 0) FROM pg_stat_user_tables WHERE schemaname = 'cost'`).Scan(&scans)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,12 +134,18 @@ func fullScans(t *testing.T, pg *local.Postgres, least int) (scans int) {
 	return scans
 }
 
-// TestFrozenShard freezes one of two shards under more calls than its pool has connections. All calls come back when their
-// time is up, the figures tell what happened, the other shard does not notice, and all is well after the thaw.
-func TestFrozenShard(t *testing.T) {
+// TestSickShard makes one of two real shards sick, in one way after the other.
+func TestSickShard(t *testing.T) {
 	t.Parallel()
-	const poolSize, callers, patience = 2, 6, 300 * time.Millisecond
 	pg := startPostgres(t, 2)
+	t.Run("Frozen", func(t *testing.T) { checkFrozen(t, pg) })
+	t.Run("Stopped", func(t *testing.T) { checkStopped(t, pg) })
+}
+
+// checkFrozen freezes one of two shards under more calls than its pool has connections. All calls come back when their
+// time is up, the figures tell what happened, the other shard does not notice, and all is well after the thaw.
+func checkFrozen(t *testing.T, pg *local.Postgres) {
+	const poolSize, callers, patience = 2, 6, 300 * time.Millisecond
 	cluster := openCluster(t, pg, poolSize)
 	sick, well := nameOn(cluster, 0), nameOn(cluster, 1)
 	for _, name := range []string{sick, well} {
@@ -220,17 +217,16 @@ func TestFrozenShard(t *testing.T) {
 	})
 }
 
-// TestStoppedShard stops a shard: calls fail at once, which is an error but not a wait for a connection.
-func TestStoppedShard(t *testing.T) {
-	t.Parallel()
-	pg := startPostgres(t, 1)
+// checkStopped stops a shard: calls fail at once, which is an error but not a wait for a connection.
+func checkStopped(t *testing.T, pg *local.Postgres) {
 	cluster := openCluster(t, pg, 2)
-	if _, _, err := cluster.Lookup(t.Context(), "love"); err != nil {
+	name := nameOn(cluster, 0)
+	if _, _, err := cluster.Lookup(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
 	pg.Stop(0)
 	eventually(t, func() bool { // the idle connection fails first, as a look-up or as a ping
-		_, _, err := cluster.Lookup(t.Context(), "love")
+		_, _, err := cluster.Lookup(t.Context(), name)
 		return err != nil && strings.Contains(err.Error(), "refused")
 	})
 	if s := cluster.Stats()[0]; s.Errors == 0 || s.Pool.Timeouts != 0 {
@@ -240,7 +236,7 @@ func TestStoppedShard(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() bool {
-		_, _, err := cluster.Lookup(t.Context(), "love")
+		_, _, err := cluster.Lookup(t.Context(), name)
 		return err == nil
 	})
 }

@@ -75,10 +75,18 @@ func startPostgres(t *testing.T, shards int) *local.Postgres {
 	return pg
 }
 
-// TestStore holds both databases to the contract of Store.
+// TestStore holds both databases to the contract of Store, and PostgreSQL to what it promises besides, all on one server.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	pg := startPostgres(t, 1)
+	t.Run("PostgresRights", func(t *testing.T) {
+		t.Parallel()
+		checkRights(t, pg)
+	})
+	t.Run("PostgresSampleCost", func(t *testing.T) {
+		t.Parallel()
+		checkSampleCost(t, pg)
+	})
 	for database, open := range map[string]opener{"sqlite": openSQLite(t), "postgres": openPostgres(t, pg.DSN(0))} {
 		t.Run(database, func(t *testing.T) {
 			for name, check := range map[string]func(*testing.T, opener){
@@ -423,14 +431,14 @@ func checkEnded(t *testing.T, open opener) {
 // eventually waits for a condition to come true.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !condition() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatal("waited 20 s in vain")
+			t.Fatal("waited a minute in vain")
 		}
 	}
 }
