@@ -49,22 +49,19 @@ func newAlertBody(a playbooks.Alert) alertBody {
 
 // sightings loads what is known of an incident's alerts.
 func sightings(ctx context.Context, tx *sql.Tx, incident string) (map[string]sighting, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT fingerprint, firing, starts_at, ends_at, body IS NOT NULL FROM alerts WHERE incident = ?`, incident)
+	seen := map[string]sighting{}
+	err := each(ctx, tx, func(scan func(...any) error) error {
+		var fp, starts, ends string
+		var s sighting
+		err := scan(&fp, &s.firing, &starts, &ends, &s.kept)
+		s.starts, s.ends = fromStamp(starts), fromStamp(ends)
+		seen[fp] = s
+		return err
+	}, `SELECT fingerprint, firing, starts_at, ends_at, body IS NOT NULL FROM alerts WHERE incident = ?`, incident)
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
-	defer rows.Close()
-	seen := map[string]sighting{}
-	for rows.Next() {
-		var fp, starts, ends string
-		var s sighting
-		if err := rows.Scan(&fp, &s.firing, &starts, &ends, &s.kept); err != nil {
-			return nil, fmt.Errorf("read alerts: %w", err)
-		}
-		s.starts, s.ends = fromStamp(starts), fromStamp(ends)
-		seen[fp] = s
-	}
-	return seen, rows.Err()
+	return seen, nil
 }
 
 // ends loads the latest known ends of a message's alerts.
@@ -73,20 +70,17 @@ func ends(ctx context.Context, tx *sql.Tx, m *Message) (map[string]time.Time, er
 	if err != nil {
 		return nil, fmt.Errorf("list alerts: %w", err)
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT fingerprint, ends_at FROM ended WHERE fingerprint IN (SELECT value FROM json_each(?))`, string(list))
+	ended := map[string]time.Time{}
+	err = each(ctx, tx, func(scan func(...any) error) error {
+		var fp, end string
+		err := scan(&fp, &end)
+		ended[fp] = fromStamp(end)
+		return err
+	}, `SELECT fingerprint, ends_at FROM ended WHERE fingerprint IN (SELECT value FROM json_each(?))`, string(list))
 	if err != nil {
 		return nil, fmt.Errorf("read ends: %w", err)
 	}
-	defer rows.Close()
-	ended := map[string]time.Time{}
-	for rows.Next() {
-		var fp, end string
-		if err := rows.Scan(&fp, &end); err != nil {
-			return nil, fmt.Errorf("read ends: %w", err)
-		}
-		ended[fp] = fromStamp(end)
-	}
-	return ended, rows.Err()
+	return ended, nil
 }
 
 // fingerprints lists the message's alerts.
@@ -105,7 +99,7 @@ func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]time
 	if err != nil {
 		return fmt.Errorf("save ends: %w", err)
 	}
-	defer stmt.Close()
+	// The end of the transaction closes it.
 	for _, a := range m.Alerts {
 		end, ok := ended[a.Fingerprint]
 		if a.Firing || !ok {
@@ -132,7 +126,6 @@ func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen 
 	if err != nil {
 		return fmt.Errorf("save alerts: %w", err)
 	}
-	defer stmt.Close()
 	// In the order of the message: which bodies are kept must not be chance.
 	for i, a := range m.Alerts {
 		if j, ok := d.touched[a.Fingerprint]; !ok || j != i {
@@ -158,33 +151,26 @@ func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen 
 
 // keptAlerts loads the alerts that have a body, firing ones first.
 func keptAlerts(ctx context.Context, q queryer, incident string) ([]playbooks.Alert, error) {
-	rows, err := q.QueryContext(ctx, `SELECT fingerprint, firing, starts_at, ends_at, body FROM alerts
-		WHERE incident = ? AND body IS NOT NULL ORDER BY firing DESC, fingerprint`, incident)
-	if err != nil {
-		return nil, fmt.Errorf("read alerts: %w", err)
-	}
-	defer rows.Close()
 	var list []playbooks.Alert
-	for rows.Next() {
+	err := each(ctx, q, func(scan func(...any) error) error {
 		var a playbooks.Alert
 		var starts, ends string
 		var raw []byte
-		if err := rows.Scan(&a.Fingerprint, &a.Firing, &starts, &ends, &raw); err != nil {
-			return nil, fmt.Errorf("read alerts: %w", err)
+		if err := scan(&a.Fingerprint, &a.Firing, &starts, &ends, &raw); err != nil {
+			return err
 		}
 		var body alertBody
 		if err := json.Unmarshal(raw, &body); err != nil {
-			return nil, fmt.Errorf("read alert %s: %w", a.Fingerprint, err)
+			return err
 		}
 		a.Labels, a.Annotations, a.GeneratorURL = body.Labels, body.Annotations, body.GeneratorURL
 		a.StartsAt, a.EndsAt = fromStamp(starts), fromStamp(ends)
 		list = append(list, a)
+		return nil
+	}, `SELECT fingerprint, firing, starts_at, ends_at, body FROM alerts
+		WHERE incident = ? AND body IS NOT NULL ORDER BY firing DESC, fingerprint`, incident)
+	if err != nil {
+		return nil, fmt.Errorf("read alerts: %w", err)
 	}
-	return list, rows.Err()
-}
-
-// queryer is what *sql.DB and *sql.Tx have in common for reading.
-type queryer interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	return list, nil
 }

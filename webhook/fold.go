@@ -46,19 +46,24 @@ type delta struct {
 // brings seen up to date; seen is empty when no incident is open. ended holds
 // the latest known end of each alert, from any episode; it is brought up to
 // date too. At most limit alerts are tracked. It does no I/O.
-func fold(m *Message, seen map[string]sighting, ended map[string]time.Time, limit int) delta {
+func fold(m *Message, seen map[string]sighting, ended map[string]time.Time, now time.Time, limit int) delta {
 	d := delta{fates: make([]fate, len(m.Alerts)), touched: map[string]int{}}
 	anyFiring := false
 	for i, a := range m.Alerts {
 		was, known := seen[a.Fingerprint]
-		now := was
+		var is sighting
 		if a.Firing {
-			d.fates[i], now = foldFiring(a, was, ended[a.Fingerprint])
+			d.fates[i], is = foldFiring(a, was, ended[a.Fingerprint])
 		} else {
-			d.fates[i], now = foldResolved(a, was, known, ended[a.Fingerprint])
+			d.fates[i], is = foldResolved(a, was, known, ended[a.Fingerprint])
 		}
 		if !a.Firing && d.fates[i] != fateStale {
-			if end := endOf(a); end.After(ended[a.Fingerprint]) {
+			// An end in the future would make old news of the next episode.
+			end := endOf(a)
+			if end.After(now) {
+				end = now
+			}
+			if end.After(ended[a.Fingerprint]) {
 				ended[a.Fingerprint] = end
 			}
 		}
@@ -73,8 +78,8 @@ func fold(m *Message, seen map[string]sighting, ended map[string]time.Time, limi
 				d.untracked++
 			}
 			continue
-		case now != was || !known:
-			seen[a.Fingerprint] = now
+		case is != was || !known:
+			seen[a.Fingerprint] = is
 			d.touched[a.Fingerprint] = i
 		case was.kept:
 			d.touched[a.Fingerprint] = i // its annotations may have changed

@@ -113,7 +113,15 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) ([]Outcome, *ref
 	// The sender may give up while we store; storing on spares the repetition.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.opts.ReadTimeout+h.opts.StoreTimeout)
 	defer cancel()
-	m, no := h.read(ctx, w, r)
+	size := r.ContentLength
+	if size < 0 { // chunked
+		size = h.opts.MaxBody
+	}
+	if err := h.room.Acquire(ctx, size); err != nil {
+		return nil, &refusal{http.StatusServiceUnavailable, "busy", "too many large bodies at once: repeat it", nil}
+	}
+	defer h.room.Release(size)
+	m, no := h.read(w, r)
 	if no != nil {
 		return nil, no
 	}
@@ -175,16 +183,8 @@ func (h *handler) tooLarge() *refusal {
 	return &refusal{http.StatusRequestEntityTooLarge, "too-large", fmt.Sprintf("the body is larger than %d bytes: set max_alerts in the sender", h.opts.MaxBody), nil}
 }
 
-// read reads and decodes the body while there is room for it in memory.
-func (h *handler) read(ctx context.Context, w http.ResponseWriter, r *http.Request) (Message, *refusal) {
-	size := r.ContentLength
-	if size < 0 { // chunked
-		size = h.opts.MaxBody
-	}
-	if err := h.room.Acquire(ctx, size); err != nil {
-		return Message{}, &refusal{http.StatusServiceUnavailable, "busy", "too many large bodies at once: repeat it", nil}
-	}
-	defer h.room.Release(size)
+// read reads and decodes the body.
+func (h *handler) read(w http.ResponseWriter, r *http.Request) (Message, *refusal) {
 	// A writer that cannot set a deadline is a test's: it has no connection.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.opts.ReadTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return Message{}, &refusal{http.StatusServiceUnavailable, "read", "the body could not be read: repeat it", err}

@@ -170,20 +170,17 @@ func (in *Inbox) reclaim(ctx context.Context) error {
 
 // pendingIncidents lists the incidents with news that no run has seen.
 func pendingIncidents(ctx context.Context, tx *sql.Tx) ([]string, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT id FROM incidents WHERE worked < revision ORDER BY opened_at`)
+	var ids []string
+	err := each(ctx, tx, func(scan func(...any) error) error {
+		var id string
+		err := scan(&id)
+		ids = append(ids, id)
+		return err
+	}, `SELECT id FROM incidents WHERE worked < revision ORDER BY opened_at`)
 	if err != nil {
 		return nil, fmt.Errorf("list pending incidents: %w", err)
 	}
-	defer rows.Close()
-	var ids []string
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("list pending incidents: %w", err)
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+	return ids, nil
 }
 
 // enqueue makes sure that the incident has a job that is not finished.
@@ -220,14 +217,15 @@ func (in *Inbox) Start(ctx context.Context) error {
 // cancels it then, and closes the store once it has returned or ctx has ended.
 // What was not finished is taken up by the next process.
 func (in *Inbox) Stop(ctx context.Context) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.stopped {
+	in.mu.Lock() // waits for what is being stored
+	stopped, started := in.stopped, in.started
+	in.stopped = true
+	in.mu.Unlock()
+	if stopped {
 		return nil
 	}
-	in.stopped = true
 	var err error
-	if in.started {
+	if started {
 		if err = in.client.Stop(ctx); err != nil {
 			err = fmt.Errorf("stop the queue: %w", err)
 		}
@@ -284,12 +282,6 @@ func (in *Inbox) Store(ctx context.Context, m Message) ([]Outcome, error) {
 
 // take is Store within a transaction.
 func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time) ([]Outcome, []fate, error) {
-	for i := range m.Alerts {
-		// An end in the future would make old news of the next episode.
-		if a := &m.Alerts[i]; a.EndsAt.After(now) {
-			a.EndsAt = now
-		}
-	}
 	inc, err := findOpen(ctx, tx, m)
 	if err != nil {
 		return nil, nil, fmt.Errorf("find incident: %w", err)
@@ -304,7 +296,7 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	if err != nil {
 		return nil, nil, err
 	}
-	d := fold(m, seen, ended, maxTracked)
+	d := fold(m, seen, ended, now, maxTracked)
 	if err := saveEnds(ctx, tx, m, ended, now); err != nil {
 		return nil, nil, err
 	}

@@ -131,8 +131,8 @@ func (in *incident) take(m *Message, d delta, now time.Time) {
 		hidden = 0
 		in.resolved = true
 		in.resolvedAt = last
-		if last.Before(in.startedAt) {
-			in.resolvedAt = now
+		if last.Before(in.startedAt) || last.After(now) {
+			in.resolvedAt = now // no end was readable, or the sender's clock is wrong
 		}
 	}
 	if d.news || d.closes || hidden != in.hidden {

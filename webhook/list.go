@@ -77,20 +77,12 @@ func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
-	rows, err := q.QueryContext(ctx, `SELECT `+incidentColumns+`,
-			(SELECT count(*) FROM alerts WHERE incident = id), (SELECT count(*) FROM alerts WHERE incident = id AND firing)
-		FROM incidents WHERE (?1 = '' OR id = ?1) AND (?2 = '' OR state = ?2) AND (NOT ?3 OR worked < revision) AND opened_at >= ?4
-		ORDER BY opened_at DESC, id LIMIT ?5`, f.ID, string(f.State), f.Pending, toStamp(f.Since), f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list incidents: %w", err)
-	}
-	defer rows.Close()
 	var out []IncidentRow
-	for rows.Next() {
+	err := each(ctx, q, func(scan func(...any) error) error {
 		var in incident
 		var r IncidentRow
-		if err := in.scan(func(dest ...any) error { return rows.Scan(append(dest, &r.Alerts, &r.Firing)...) }); err != nil {
-			return nil, fmt.Errorf("list incidents: %w", err)
+		if err := in.scan(func(dest ...any) error { return scan(append(dest, &r.Alerts, &r.Firing)...) }); err != nil {
+			return err
 		}
 		r.ID, r.State, r.Title, r.Severity, r.Receiver = in.id, StateOpen, in.title, in.severity, in.receiver
 		r.StartedAt, r.OpenedAt, r.UpdatedAt, r.ResolvedAt = in.startedAt, in.openedAt, in.updatedAt, in.resolvedAt
@@ -99,6 +91,13 @@ func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {
 			r.State = StateResolved
 		}
 		out = append(out, r)
+		return nil
+	}, `SELECT `+incidentColumns+`,
+			(SELECT count(*) FROM alerts WHERE incident = id), (SELECT count(*) FROM alerts WHERE incident = id AND firing)
+		FROM incidents WHERE (?1 = '' OR id = ?1) AND (?2 = '' OR state = ?2) AND (NOT ?3 OR worked < revision) AND opened_at >= ?4
+		ORDER BY opened_at DESC, rowid DESC LIMIT ?5`, f.ID, string(f.State), f.Pending, toStamp(f.Since), f.Limit)
+	if err != nil {
+		return nil, fmt.Errorf("list incidents: %w", err)
 	}
-	return out, rows.Err()
+	return out, nil
 }

@@ -117,13 +117,14 @@ func (m *metrics) taken(outcomes []Outcome, fates []fate) {
 	}
 }
 
-// run counts a run.
-func (m *metrics) run(took time.Duration, err error) {
+// run counts a run that ended with err, under a context that ended with ctxErr.
+func (m *metrics) run(took time.Duration, ctxErr, err error) {
 	outcome := "ok"
 	switch {
-	case errors.Is(err, context.Canceled):
+	case err == nil:
+	case errors.Is(ctxErr, context.Canceled):
 		outcome = "interrupted"
-	case err != nil:
+	default:
 		outcome = "failed"
 	}
 	m.runSeconds.WithLabelValues(outcome).Observe(took.Seconds())

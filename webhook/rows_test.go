@@ -44,7 +44,7 @@ func TestR(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			in := openInbox(t, Options{})
-			tt.run(t, in, Handler(in, HandlerOptions{}))
+			tt.run(t, in, newHandler(in))
 		})
 	}
 }
@@ -159,7 +159,7 @@ func testR08(t *testing.T, in *Inbox, h http.Handler) {
 		t.Errorf("StartedAt: got %s, want the earlier %s", r.StartedAt, want)
 	}
 	var jobs int
-	if err := in.store.read.QueryRow(`SELECT count(*) FROM river_job WHERE kind = 'incident'`).Scan(&jobs); err != nil || jobs != 1 {
+	if err := in.store.read.QueryRowContext(t.Context(), `SELECT count(*) FROM river_job WHERE kind = 'incident'`).Scan(&jobs); err != nil || jobs != 1 {
 		t.Errorf("got %d jobs, %v, want 1", jobs, err)
 	}
 }
@@ -229,8 +229,8 @@ func testR11(t *testing.T, in *Inbox, h http.Handler) {
 		// Each sender has given up before the answer; the work does not mind.
 		begun := time.Now()
 		code, _ := serve(t, h, request(body).WithContext(gone))
-		if took := time.Since(begun); code != http.StatusOK || took > time.Second {
-			t.Errorf("post %d: got %d after %s, want 200 in less than a second", i, code, took)
+		if took := time.Since(begun); code != http.StatusOK || took > 10*time.Second {
+			t.Errorf("post %d: got %d after %s, want 200 without waiting for the work", i, code, took)
 		}
 	}
 	eventually(t, "the work begins", func() bool { return len(w.all()) == 1 })
@@ -267,7 +267,7 @@ func testR12(t *testing.T, in *Inbox, _ http.Handler) {
 		t.Fatal(err)
 	}
 	// The repetition is taken in.
-	wantPost(t, Handler(in, HandlerOptions{}), "v35-firing-single.json", Opened)
+	wantPost(t, newHandler(in), "v35-firing-single.json", Opened)
 }
 
 func testR13(t *testing.T, in *Inbox, h http.Handler) {
@@ -413,7 +413,7 @@ func testR21(t *testing.T, in *Inbox, h http.Handler) {
 func TestGroupMoves(t *testing.T) {
 	t.Parallel()
 	in := openInbox(t, Options{})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	for _, step := range []struct {
 		key   string
 		alert alertSpec
@@ -430,11 +430,38 @@ func TestGroupMoves(t *testing.T) {
 	}
 }
 
+// TestWrongClock: a sender whose clock is ahead is taken in, resolved, and heard
+// again once its clock is right.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	for _, step := range []struct {
+		alert alertSpec
+		want  []Effect
+	}{
+		{firing("a", -600), []Effect{Opened}},
+		{resolved("a", -600, -700), []Effect{Closed}},
+		{firing("a", -5), []Effect{Opened}},
+		{alertSpec{"a", "resolved", at(-5), "soon"}, []Effect{Closed}},
+		{firing("a", -6), []Effect{Opened}},
+	} {
+		if _, got := post(t, h, message("x", nil, step.alert)); !slices.Equal(got, step.want) {
+			t.Errorf("%v: got %v, want %v", step.alert, got, step.want)
+		}
+	}
+	for _, r := range incidents(t, in) {
+		if r.StartedAt.After(noon()) || r.ResolvedAt.After(noon()) {
+			t.Errorf("got %+v, want no time in the future", r)
+		}
+	}
+}
+
 // TestTwoRoutes: one alert that reaches two receivers is one incident.
 func TestTwoRoutes(t *testing.T) {
 	t.Parallel()
 	in := openInbox(t, Options{})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	wantPost(t, h, "v35-same-alert-two-routes-a.json", Opened)
 	wantPost(t, h, "v35-same-alert-two-routes-b.json", Repeated)
 }
@@ -444,7 +471,7 @@ func TestGroupLife(t *testing.T) {
 	t.Parallel()
 	w := &fakeWorker{}
 	in := openInbox(t, Options{Worker: w})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	start(t, in)
 	for _, step := range []struct {
 		name   string

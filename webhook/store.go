@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"modernc.org/sqlite"
@@ -79,11 +80,7 @@ func openReader(path string) (*sql.DB, error) {
 
 // dsn builds a data source name; any path is a legal one.
 func dsn(path string, params ...string) string {
-	s := "file:" + (&url.URL{Path: path}).EscapedPath()
-	for i, p := range params {
-		s += map[bool]string{true: "?", false: "&"}[i == 0] + p
-	}
-	return s
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + strings.Join(params, "&")
 }
 
 // takeLock holds an exclusive SQLite lock on a side file for as long as the
@@ -155,6 +152,27 @@ func (s *store) update(ctx context.Context, f func(*sql.Tx) error) error {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
+}
+
+// queryer is what *sql.DB and *sql.Tx have in common for reading.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// each runs a query and calls f for every row.
+func each(ctx context.Context, q queryer, f func(scan func(...any) error) error, query string, args ...any) (err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		if err := f(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // close gives everything back, the lock last.

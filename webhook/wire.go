@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/big"
@@ -91,6 +92,10 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	*t = text{}
 	switch b[0] {
 	case '"':
+		if bytes.IndexByte(b, '\\') < 0 { // by far the most: nothing to undo
+			t.s = string(b[1 : len(b)-1])
+			return nil
+		}
 		return json.Unmarshal(b, &t.s)
 	case '{', '[':
 		t.bad = true
@@ -117,6 +122,9 @@ func (p *pairs) UnmarshalJSON(b []byte) error {
 	case '{':
 	default:
 		p.bad = true
+		return nil
+	}
+	if json.Unmarshal(b, &p.m) == nil { // by far the most: all strings
 		return nil
 	}
 	var raw map[string]text

@@ -111,9 +111,14 @@ func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs])
 	if err == nil {
 		err = w.finish(ctx, job, row)
 	}
-	w.inbox.metrics.run(time.Since(begun), err)
+	w.inbox.metrics.run(time.Since(begun), ctx.Err(), err)
 	if err == nil {
 		return nil
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		// The process is stopping: the next one takes it up at once.
+		w.inbox.opts.Logger.InfoContext(ctx, "work on incident interrupted", "incident", row.id)
+		return err
 	}
 	job.Args.delay = backoff(row.attempts)
 	if after, ok := errors.AsType[*retryAfterError](err); ok {

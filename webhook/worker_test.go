@@ -30,7 +30,7 @@ func TestNewsWhileRunning(t *testing.T) {
 		return nil
 	}}
 	in := openInbox(t, Options{Worker: w})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	start(t, in)
 	post(t, h, message("x", nil, firing("a0", 5)))
 	eventually(t, "the first call", func() bool { return len(w.all()) == 1 })
@@ -57,17 +57,17 @@ func TestNoNewsIsLost(t *testing.T) {
 	t.Parallel()
 	w := &fakeWorker{}
 	in := openInbox(t, Options{Worker: w})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	start(t, in)
 	alerts := []alertSpec{}
-	for i := range 60 {
+	for i := range 25 {
 		alerts = append(alerts, firing(fmt.Sprintf("a%d", i), 5))
 		post(t, h, message("x", nil, alerts...))
 	}
 	settle(t, in)
 	calls := w.all()
-	if got := len(calls[len(calls)-1].in.Alerts); got != 60 {
-		t.Errorf("the last of %d calls saw %d alerts, want 60", len(calls), got)
+	if got := len(calls[len(calls)-1].in.Alerts); got != 25 {
+		t.Errorf("the last of %d calls saw %d alerts, want 25", len(calls), got)
 	}
 }
 
@@ -75,7 +75,7 @@ func TestParallelPosts(t *testing.T) {
 	t.Parallel()
 	w := &fakeWorker{}
 	in := openInbox(t, Options{Worker: w})
-	h := Handler(in, HandlerOptions{StoreTimeout: 20 * time.Second})
+	h := newHandler(in)
 	start(t, in)
 	body := readCase(t, "v35-firing-single.json")
 	var opened atomic.Int32
@@ -112,7 +112,7 @@ func TestRetry(t *testing.T) {
 		return nil
 	}}
 	in := openInbox(t, Options{Worker: w})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	start(t, in)
 	wantPost(t, h, "v35-firing-single.json", Opened)
 	eventually(t, "the panic is listed", func() bool {
@@ -167,14 +167,14 @@ func TestStopHandsBack(t *testing.T) {
 			t.Errorf("Put: %v", err)
 		}
 		<-ctx.Done()
-		return ctx.Err()
+		return errors.New("some error of the worker's own")
 	}}
 	in := openInboxAt(t, path, Options{Worker: first, Grace: 20 * time.Millisecond})
 	start(t, in)
-	wantPost(t, Handler(in, HandlerOptions{}), "v35-firing-single.json", Opened)
+	wantPost(t, newHandler(in), "v35-firing-single.json", Opened)
 	eventually(t, "the work begins", func() bool { return len(first.all()) == 1 })
 	stop(t, in)
-	if code, a := serve(t, Handler(in, HandlerOptions{}), request(readCase(t, "v35-firing-single.json"))); code != http.StatusServiceUnavailable || a.Reason != "stopping" {
+	if code, a := serve(t, newHandler(in), request(readCase(t, "v35-firing-single.json"))); code != http.StatusServiceUnavailable || a.Reason != "stopping" {
 		t.Errorf("post after Stop: got %d %q, want 503 stopping", code, a.Reason)
 	}
 
@@ -210,10 +210,15 @@ func TestStopWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	in := openInboxAt(t, path, Options{Worker: w})
 	start(t, in)
-	wantPost(t, Handler(in, HandlerOptions{}), "v35-firing-single.json", Opened)
+	wantPost(t, newHandler(in), "v35-firing-single.json", Opened)
 	<-begun
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); stop(t, in) }()
+	// Meanwhile nothing is taken in, and nobody is kept waiting for the answer.
+	eventually(t, "the inbox refuses", func() bool {
+		_, err := in.Store(t.Context(), Message{})
+		return errors.Is(err, ErrStopped)
+	})
 	close(release)
 	<-stopped
 	rows, err := List(t.Context(), path, Filter{})
@@ -225,7 +230,7 @@ func TestStopWaits(t *testing.T) {
 func TestMemo(t *testing.T) {
 	t.Parallel()
 	in := openInbox(t, Options{})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	wantPost(t, h, "v35-firing-single.json", Opened)
 	wantPost(t, h, "09a-ha-peer-a.json", Opened)
 	rows := incidents(t, in)
@@ -264,7 +269,7 @@ func TestPrune(t *testing.T) {
 	t.Parallel()
 	var now atomic.Int64
 	in := openInbox(t, Options{Now: func() time.Time { return noon().Add(time.Duration(now.Load())) }})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	post(t, h, message("open", nil, firing("a", 5)))
 	post(t, h, message("over", nil, firing("b", 5)))
 	post(t, h, message("over", nil, resolved("b", 5, 1)))
@@ -284,7 +289,7 @@ func TestPrune(t *testing.T) {
 		t.Errorf("got %q, want the open one", r.Title)
 	}
 	var left int
-	if err := in.store.read.QueryRow(`SELECT (SELECT count(*) FROM ended) + (SELECT count(*) FROM alerts WHERE incident NOT IN (SELECT id FROM incidents))`).Scan(&left); err != nil || left != 0 {
+	if err := in.store.read.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM ended) + (SELECT count(*) FROM alerts WHERE incident NOT IN (SELECT id FROM incidents))`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("got %d rows left over, %v", left, err)
 	}
 }
@@ -294,8 +299,8 @@ func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	in := openInboxAt(t, path, Options{})
-	wantPost(t, Handler(in, HandlerOptions{}), "v35-firing-single.json", Opened)
-	if _, err := in.store.write.Exec(`UPDATE river_job SET state = 'discarded', finalized_at = datetime('now') WHERE kind = 'incident'`); err != nil {
+	wantPost(t, newHandler(in), "v35-firing-single.json", Opened)
+	if _, err := in.store.write.ExecContext(t.Context(), `UPDATE river_job SET state = 'discarded', finalized_at = datetime('now') WHERE kind = 'incident'`); err != nil {
 		t.Fatal(err)
 	}
 	stop(t, in)
@@ -312,7 +317,7 @@ func TestList(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	in := openInboxAt(t, path, Options{})
-	h := Handler(in, HandlerOptions{})
+	h := newHandler(in)
 	post(t, h, message("open", nil, firing("a", 5)))
 	post(t, h, message("over", nil, firing("b", 5)))
 	post(t, h, message("over", nil, resolved("b", 5, 1)))
