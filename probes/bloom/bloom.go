@@ -54,8 +54,8 @@ type probe struct {
 	options Options
 }
 
-// Check implements probes.Probe. It makes three requests, four when the
-// canaries leave the rate undecided.
+// Check implements probes.Probe. It makes three requests, and one more (at
+// most two) while the canaries leave the rate undecided.
 func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	rec := probes.NewRecorder(facts())
 	if p.api == nil {

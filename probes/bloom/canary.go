@@ -42,26 +42,30 @@ type tally struct {
 }
 
 // canaries records the false-positive rate for names that cannot exist. The
-// first sample is extended, once, when it leaves undecided whether the rate is
-// beyond the tolerated one.
+// sample grows as long as it leaves undecided whether the rate is beyond the
+// tolerated one.
 func (p *probe) canaries(ctx context.Context, rec *probes.Recorder, target probes.Number) error {
 	sum, err := p.test(ctx, rec, sizes[0])
 	if err != nil {
 		rec.Miss(err.Error(), canaryFacts...)
 		return err
 	}
-	if limit, ok := target.Times(probes.Known(tolerance)).Get(); ok && sum.usable() == "" {
-		if size := extend(sum.maybe, sum.tested, limit); size > 0 {
-			// The first sample stands on its own when the second fails, or when
-			// the filter was replaced in between.
-			more, err := p.test(ctx, rec, size)
-			if err == nil && more.generation == sum.generation {
-				sum.tested += more.tested
-				sum.distinct += more.distinct
-				sum.invalid += more.invalid
-				sum.maybe += more.maybe
-			}
+	limit, ok := target.Times(probes.Known(tolerance)).Get()
+	for ok && sum.usable() == "" {
+		size := extend(sum.maybe, sum.tested, limit)
+		if size == 0 {
+			break
 		}
+		more, err := p.test(ctx, rec, size)
+		if err != nil || more.generation != sum.generation {
+			// What was counted before stands on its own: the second sample
+			// failed, or is of a filter that has replaced the first.
+			break
+		}
+		sum.tested += more.tested
+		sum.distinct += more.distinct
+		sum.invalid += more.invalid
+		sum.maybe += more.maybe
 	}
 	sum.record(rec, target)
 	return nil
@@ -143,15 +147,15 @@ func (t tally) record(rec *probes.Recorder, target probes.Number) {
 
 // extend returns how many more canaries to test, 0 when the sample is enough.
 // It is enough when the interval lies on one side of limit. If not, the
-// smallest size is chosen that would be enough even if the true rate were one
-// standard error closer to the limit than the one seen, so that one more
-// request will do.
+// smallest size is chosen that would be enough even if the true rate were half
+// a standard error closer to the limit than the one seen, so that in general
+// one more request will do.
 func extend(hits, n int, limit float64) int {
 	if !straddles(probes.Wilson(hits, n), limit) {
 		return 0
 	}
 	rate := float64(hits) / float64(n)
-	deviation := math.Sqrt(max(rate, 1/float64(n)) * (1 - rate) / float64(n))
+	deviation := math.Sqrt(max(rate, 1/float64(n))*(1-rate)/float64(n)) / 2
 	closer := min(rate+deviation, limit)
 	if rate > limit {
 		closer = max(rate-deviation, limit)

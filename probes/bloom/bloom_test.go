@@ -1,0 +1,245 @@
+package bloom
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/probetest"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+const healthyDoc = `{"now":"2026-11-30T16:00:10Z","started_at":"2026-11-30T15:00:00Z",
+ "m":958506,"k":7,"capacity":100000,"target_rate":0.01,"set_bits":340000,
+ "names_added":60123,"adds_by_source":{"build":60000,"register":123,"query":0},
+ "registrations":123,"generation":1,"built_at":"2026-11-30T15:00:10Z"}`
+
+const healthyVerify = `{"now":"2026-11-30T16:00:10Z","generation":1,"sampled":1000,"missing":0,
+ "shards":[{"shard":"shard0","sampled":500,"missing":0},{"shard":"shard1","sampled":500,"missing":0}]}`
+
+// tester answers like a filter with the given false-positive rate: every
+// 1/rate-th name is a maybe, on average.
+func tester(rate float64, edit func(*answer)) http.HandlerFunc {
+	var seen atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request) {
+		var req source.BloomTestRequest
+		if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		a := answer{Generation: 1, Tested: len(req.Names), Maybe: []int{}}
+		different := make(map[string]bool)
+		for i, name := range req.Names {
+			if !strings.HasPrefix(name, "zz0canary") || len(name) > 32 {
+				a.Invalid++
+			}
+			different[name] = true
+			n := float64(seen.Add(1))
+			if math.Floor(n*rate) != math.Floor((n-1)*rate) {
+				a.Maybe = append(a.Maybe, i)
+			}
+		}
+		a.Distinct = len(different)
+		if edit != nil {
+			edit(&a)
+		}
+		_ = json.NewEncoder(w).Encode(a)
+	}
+}
+
+type answer struct {
+	Generation int   `json:"generation"`
+	Tested     int   `json:"tested"`
+	Distinct   int   `json:"distinct"`
+	Invalid    int   `json:"invalid"`
+	Maybe      []int `json:"maybe"`
+}
+
+func checker(t *testing.T, doc, verify string, test http.HandlerFunc) *probetest.Checker {
+	t.Helper()
+	c := probetest.NewChecker(t, map[string]string{source.PathBloom: doc, source.PathBloomVerify: verify})
+	c.Serve(source.PathBloomTest, test)
+	return c
+}
+
+func defaults(any) error { return nil }
+
+func check(t *testing.T, c *probetest.Checker) probes.Evidence {
+	t.Helper()
+	kind := Kind(c.Source(t))
+	p, err := kind.New(defaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := p.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	probetest.Valid(t, kind.Facts, ev, err)
+	if ev.Cost.HTTPRequests != len(c.Asked()) {
+		t.Errorf("cost says %d requests, the service saw %d", ev.Cost.HTTPRequests, len(c.Asked()))
+	}
+	return ev
+}
+
+func TestContract(t *testing.T) {
+	probetest.Run(t, probetest.Subject{
+		Kind:   Kind,
+		Decode: defaults,
+		Docs: map[string]string{
+			source.PathBloom:       healthyDoc,
+			source.PathBloomVerify: healthyVerify,
+			source.PathBloomTest:   `{"now":"2026-11-30T16:00:10Z","generation":1,"tested":1500,"distinct":1500,"invalid":0,"maybe":[3,77]}`,
+		},
+		Allowed:  []string{"GET " + source.PathBloom, "POST " + source.PathBloomTest, "GET " + source.PathBloomVerify},
+		Requests: 5,
+	})
+}
+
+func TestHealthy(t *testing.T) {
+	t.Parallel()
+	ev := check(t, checker(t, healthyDoc, healthyVerify, tester(0.001, nil)))
+	fill := 340000.0 / 958506
+	for name, want := range map[string]float64{
+		"fill_ratio": fill, "predicted_fp_rate": math.Pow(fill, 7), "target_fp_rate": 0.01,
+		"fp_rate": 1.0 / 1500, "fp_rate_over_target": 100.0 / 1500, "canaries_tested": 1500, "canaries_distinct_ratio": 1,
+		"capacity": 100000, "names_added": 60123, "capacity_used_ratio": 0.60123, "headroom_names": 39877,
+		"query_adds": 0, "query_adds_share": 0, "register_adds": 123, "registrations": 123, "unexplained_adds_share": 0,
+		"positives_tested": 1000, "positives_missing": 0, "age_seconds": 3600,
+	} {
+		probetest.Want(t, ev, name, want)
+	}
+	if len(ev.Missing) != 0 {
+		t.Errorf("missing: %v", ev.Missing)
+	}
+	if ev.Cost.HTTPRequests != 3 {
+		t.Errorf("a clear rate took %d requests, want 3", ev.Cost.HTTPRequests)
+	}
+}
+
+func TestWriteOnRead(t *testing.T) {
+	t.Parallel()
+	doc := strings.NewReplacer(
+		`"set_bits":340000`, `"set_bits":930000`, `"names_added":60123`, `"names_added":440123`, `"query":0`, `"query":380000`,
+	).Replace(healthyDoc)
+	ev := check(t, checker(t, doc, healthyVerify, tester(0.81, nil)))
+	probetest.Want(t, ev, "query_adds_share", 380000.0/440123)
+	probetest.Want(t, ev, "unexplained_adds_share", 380000.0/440123)
+	probetest.Want(t, ev, "headroom_names", -340123)
+	probetest.Want(t, ev, "fp_rate", 0.81)
+}
+
+// The sample grows, with one request more, only while it leaves undecided
+// whether the rate is beyond 1.25 times the target.
+func TestExtension(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		rate   float64
+		tested float64
+	}{{0.0005, 1500}, {0.05, 1500}, {0.4, 1500}, {0.01, 20000}, {0.0125, 20000}, {0.016, 20000}, {0.0075, 5000}} {
+		ev := check(t, checker(t, healthyDoc, healthyVerify, tester(tt.rate, nil)))
+		probetest.Want(t, ev, "canaries_tested", tt.tested)
+		want := 4
+		if tt.tested == 1500 {
+			want = 3
+		}
+		if ev.Cost.HTTPRequests != want {
+			t.Errorf("rate %v: %d requests, want %d", tt.rate, ev.Cost.HTTPRequests, want)
+		}
+		for _, f := range ev.Facts {
+			if f.Name == "fp_rate" && (f.Interval == nil || f.Interval.Low > tt.rate || f.Interval.High < tt.rate) {
+				t.Errorf("rate %v: interval %v does not hold it", tt.rate, f.Interval)
+			}
+		}
+	}
+}
+
+func TestCanariesThatTellNothing(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		edit func(*answer)
+		want string
+	}{
+		"collapsing":     {func(a *answer) { a.Distinct = 1 }, "only 1 of 1500 canary names differ"},
+		"not reserved":   {func(a *answer) { a.Tested, a.Invalid = a.Tested-10, 10 }, "refuses 10 of the canary names"},
+		"none tested":    {func(a *answer) { a.Invalid, a.Tested = a.Tested, 0 }, "refuses"},
+		"too many":       {func(a *answer) { a.Tested++ }, "does not add up"},
+		"out of range":   {func(a *answer) { a.Maybe = []int{1500} }, "indexes"},
+		"negative index": {func(a *answer) { a.Maybe = []int{-1} }, "indexes"},
+		"twice":          {func(a *answer) { a.Maybe = []int{1, 1} }, "indexes"},
+		"no list":        {func(a *answer) { a.Maybe = nil }, "maybe is left out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ev := check(t, checker(t, healthyDoc, healthyVerify, tester(0.0001, tt.edit)))
+			probetest.WantMissing(t, ev, "fp_rate", tt.want)
+			probetest.WantMissing(t, ev, "fp_rate_over_target", tt.want)
+			probetest.Want(t, ev, "fill_ratio", 340000.0/958506)
+			if n := ev.Cost.HTTPRequests; n != 3 {
+				t.Errorf("%d requests: a sample that tells nothing must not be extended", n)
+			}
+		})
+	}
+}
+
+// A filter that is replaced while it is measured is not two samples of one.
+func TestReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
+	generation := 0
+	ev := check(t, checker(t, healthyDoc, healthyVerify, tester(0.0125, func(a *answer) {
+		generation++
+		a.Generation = generation
+	})))
+	probetest.Want(t, ev, "canaries_tested", 1500)
+}
+
+func TestPositives(t *testing.T) {
+	t.Parallel()
+	lost := `{"sampled":500,"missing":7,"shards":[{"shard":"shard0","sampled":500,"missing":7},{"shard":"shard1","error":"timeout"}]}`
+	ev := check(t, checker(t, healthyDoc, lost, tester(0, nil)))
+	probetest.Want(t, ev, "positives_missing", 7)
+	if len(ev.Rows) != 2 || ev.Rows[0].Value != 7 || !strings.Contains(ev.Rows[1].Note, "timeout") {
+		t.Errorf("rows: got %+v, want the shard that lost names and the one that could not be asked", ev.Rows)
+	}
+	blind := `{"sampled":0,"missing":0,"shards":[{"shard":"shard1","error":"timeout"}]}`
+	ev = check(t, checker(t, healthyDoc, blind, tester(0, nil)))
+	probetest.Want(t, ev, "positives_tested", 0)
+	probetest.WantMissing(t, ev, "positives_missing", "shard1: timeout")
+}
+
+func TestLeftOutIsNotZero(t *testing.T) {
+	t.Parallel()
+	doc := strings.Replace(healthyDoc, `"query":0`, `"other":0`, 1)
+	ev := check(t, checker(t, doc, healthyVerify, tester(0, nil)))
+	probetest.WantMissing(t, ev, "query_adds", "adds_by_source.query is left out")
+	probetest.WantMissing(t, ev, "query_adds_share", "adds_by_source.query is left out")
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, o := range []Options{{Positives: 0}, {Positives: 5001}, {Positives: 1, MinAge: -time.Second}, {Positives: 1, MinAge: 2 * time.Hour}} {
+		if _, err := Kind(nil).New(func(into any) error { *into.(*Options) = o; return nil }); err == nil {
+			t.Errorf("%+v: got no error", o)
+		}
+	}
+	if _, err := Kind(nil).New(func(any) error { return fmt.Errorf("line 7: no such option") }); err == nil {
+		t.Error("an error of decode is lost")
+	}
+}
+
+func TestCanaryNames(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]bool)
+	for _, name := range append(canaryNames(20000), canaryNames(20000)...) {
+		if seen[name] || len(name) > 32 || !strings.HasPrefix(name, "zz0canary") || strings.ToLower(name) != name {
+			t.Fatalf("name %q comes twice or does not have the right form", name)
+		}
+		seen[name] = true
+	}
+}

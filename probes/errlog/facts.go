@@ -1,0 +1,27 @@
+package errlog
+
+import "github.com/regpath/diagnose/probes"
+
+// facts documents what the probe can return. "Look-back" is the option of that
+// name up to now, "baseline" the same length before it.
+func facts() []probes.FactDoc {
+	return []probes.FactDoc{
+		{Name: "errors_rate", Unit: probes.PerSecond, Help: "Errors per second over the look-back, or over the part of it that the service still remembers.", Expected: "<= baseline_rate"},
+		{Name: "baseline_rate", Unit: probes.PerSecond, Help: "Errors per second over the baseline."},
+		{Name: "errors", Help: "Errors in the look-back; at least, where the service no longer remembers all of it.", Expected: "0"},
+		{Name: "groups", Help: "Different kinds of errors in the look-back."},
+		{Name: "new_groups", Help: "Kinds that the baseline does not have, or, where the service has lost older entries, cannot have had at this rate; missing when that cannot be told for any.", Expected: "0"},
+		{Name: "new_errors", Help: "Errors in the look-back that are of a new kind.", Expected: "0"},
+		{Name: "new_errors_share", Unit: probes.Ratio, Help: "new_errors divided by errors; 0 without errors.", Expected: "0"},
+		{Name: "redis_errors", Help: "Errors in the look-back whose layer is redis.", Expected: "0"},
+		{Name: "shard_errors", Help: "Errors in the look-back whose layer is shard.", Expected: "0"},
+		{Name: "other_errors", Help: "Errors in the look-back whose layer is neither redis nor shard nor bloom.", Expected: "0"},
+		{Name: "new_other_errors", Help: "Those of them that are of a new kind.", Expected: "0"},
+		{Name: "seconds_since_change", Unit: probes.Seconds, Help: "Time since the newest change of build or configuration; missing when there was none."},
+		{Name: "seconds_change_to_first_new_error", Unit: probes.Seconds, Help: "Time from the last change before it to the first error of the largest new kind (in other layers, if there is one)."},
+		{Name: "change_before_new_errors", Unit: probes.Bool, Help: "Whether a change came at most 10 minutes before the first error of the largest new kind in other layers.", Expected: "0"},
+	}
+}
+
+// changeFacts are those that need the list of changes.
+var changeFacts = []string{"seconds_since_change", "seconds_change_to_first_new_error", "change_before_new_errors"}

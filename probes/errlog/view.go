@@ -1,0 +1,278 @@
+package errlog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+const (
+	// minQuiet is the shortest time without an error of a kind that lets the
+	// kind count as new.
+	minQuiet = 2 * time.Second
+	// minExpected is how many errors of a kind must be absent from a quiet
+	// time, at the rate that came after it, for the quiet to be no accident:
+	// with 3 expected, none come with a probability of exp(-3) = 5 %.
+	minExpected = 3
+)
+
+// newness says whether a kind of error is new against the baseline.
+type newness int
+
+const (
+	unclear newness = iota // not enough is remembered to tell
+	known                  // the baseline has it
+	fresh                  // it is new
+)
+
+// kind is one kind of error.
+type kind struct {
+	template   *template
+	target     string
+	latest     int // in the look-back
+	before     int // in the baseline
+	first      time.Time
+	last       time.Time
+	newness    newness
+	truncated  bool // it is new, but its first errors are forgotten
+	manyTarget bool
+}
+
+// view is the errors as seen from now.
+type view struct {
+	now      time.Time
+	lookback time.Duration
+	// since is from when on every error is remembered.
+	since time.Time
+	// born is when the service started; zero when it does not tell.
+	born    time.Time
+	dropped float64 // how many errors are forgotten
+	total   int     // errors in the look-back
+	before  int     // errors in the baseline
+	kinds   []*kind // those in the look-back, the most telling first
+}
+
+// look groups the errors of a document.
+func look(doc source.Errors, lookback time.Duration) (*view, error) {
+	now, ok := doc.Now.Get()
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("GET %s: now is left out", source.PathErrors)
+	case doc.Errors == nil:
+		return nil, fmt.Errorf("GET %s: errors is left out", source.PathErrors)
+	}
+	v := &view{now: now, lookback: lookback}
+	v.born, _ = doc.StartedAt.Get()
+	entries := slices.Clone(doc.Errors)
+	for _, e := range entries {
+		if _, ok := e.At.Get(); !ok {
+			return nil, fmt.Errorf("GET %s: an error has no time", source.PathErrors)
+		}
+	}
+	slices.SortStableFunc(entries, func(a, b source.LoggedError) int { return at(a).Compare(at(b)) })
+	v.remember(doc, entries)
+	v.group(entries)
+	for _, k := range v.kinds {
+		k.newness, k.truncated = v.judge(k)
+	}
+	slices.SortStableFunc(v.kinds, func(a, b *kind) int {
+		if c := cmp.Compare(b.rank(), a.rank()); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.latest, a.latest)
+	})
+	return v, nil
+}
+
+func at(e source.LoggedError) time.Time {
+	t, _ := e.At.Get()
+	return t
+}
+
+// remember works out from when on every error is in the document.
+func (v *view) remember(doc source.Errors, entries []source.LoggedError) {
+	v.since = v.born
+	recorded, ok := doc.Recorded.Get()
+	if ok && recorded <= float64(len(entries)) {
+		if v.born.IsZero() {
+			v.since = v.now // nothing was forgotten, but perhaps nothing was seen
+			if len(entries) > 0 {
+				v.since = at(entries[0])
+			}
+		}
+		return
+	}
+	v.dropped = recorded - float64(len(entries))
+	v.since = v.now
+	if len(entries) > 0 {
+		v.since = at(entries[0])
+	}
+}
+
+// group sorts the entries into kinds and counts them.
+func (v *view) group(entries []source.LoggedError) {
+	d := newDrain()
+	byTemplate := make(map[*template]*kind)
+	start, base := v.now.Add(-v.lookback), v.now.Add(-2*v.lookback)
+	for _, e := range entries {
+		when := at(e)
+		if when.Before(base) {
+			continue
+		}
+		t := d.add(keyOf(e), mask(clip(e.Message, maxMessage)))
+		k := byTemplate[t]
+		if k == nil {
+			k = &kind{template: t, target: e.Target}
+			byTemplate[t] = k
+		}
+		if when.Before(start) {
+			k.before++
+			v.before++
+			continue
+		}
+		if k.latest == 0 {
+			k.first = when
+			v.kinds = append(v.kinds, k)
+		}
+		k.latest++
+		v.total++
+		k.last = when
+		k.manyTarget = k.manyTarget || k.target != e.Target
+	}
+}
+
+// maxMessage is how much of a message is looked at, in characters.
+const maxMessage = 500
+
+// judge says whether a kind is new: absent from a baseline that is fully
+// remembered; or, where the service is younger or has forgotten, absent for
+// long enough before its first error; or more frequent now than all that was
+// forgotten could account for.
+func (v *view) judge(k *kind) (n newness, truncated bool) {
+	if k.before > 0 {
+		return known, false
+	}
+	base := v.now.Add(-2 * v.lookback)
+	if !v.since.After(base) {
+		return fresh, false
+	}
+	rate := float64(k.latest) / max(v.now.Sub(k.first).Seconds(), 1)
+	quiet := k.first.Sub(v.since)
+	if quiet >= minQuiet && rate*quiet.Seconds() >= minExpected {
+		return fresh, false
+	}
+	if v.dropped > 0 && !v.born.IsZero() {
+		lost := v.since.Sub(later(v.born, base))
+		if lost >= minQuiet && v.dropped < rate*lost.Seconds()/2 {
+			return fresh, true
+		}
+	}
+	return unclear, false
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// rank orders kinds by how much they changed: new ones first, then unclear
+// ones, then those that at least doubled.
+func (k *kind) rank() int {
+	switch {
+	case k.newness == fresh:
+		return 3
+	case k.newness == unclear:
+		return 2
+	case k.latest >= 2*k.before:
+		return 1
+	}
+	return 0
+}
+
+func (k *kind) other() bool {
+	switch k.template.group.layer {
+	case "redis", "shard", "bloom":
+		return false
+	}
+	return true
+}
+
+// record records what follows from the errors alone.
+func (v *view) record(rec *probes.Recorder) {
+	rec.Set("errors", probes.Known(float64(v.total)))
+	rec.Set("errors_rate", v.rate())
+	rec.Set("baseline_rate", v.baseline())
+	rec.Set("groups", probes.Known(float64(len(v.kinds))))
+	var redis, shard, other int
+	for _, k := range v.kinds {
+		switch {
+		case k.template.group.layer == "redis":
+			redis += k.latest
+		case k.template.group.layer == "shard":
+			shard += k.latest
+		case k.other():
+			other += k.latest
+		}
+	}
+	rec.Set("redis_errors", probes.Known(float64(redis)))
+	rec.Set("shard_errors", probes.Known(float64(shard)))
+	rec.Set("other_errors", probes.Known(float64(other)))
+	every := func(*kind) bool { return true }
+	groups, count := v.fresh(every)
+	_, others := v.fresh((*kind).other)
+	rec.Set("new_groups", groups)
+	rec.Set("new_errors", count)
+	rec.Set("new_errors_share", count.Over(probes.Known(float64(max(v.total, 1))), ""))
+	rec.Set("new_other_errors", others)
+	v.rows(rec)
+}
+
+// rate is per second of the look-back that is remembered.
+func (v *view) rate() probes.Number {
+	if v.total == 0 {
+		return probes.Known(0)
+	}
+	span := min(v.lookback, v.now.Sub(v.since))
+	return probes.Known(float64(v.total)/span.Seconds()).If(span >= time.Second, "the service remembers errors for less than a second")
+}
+
+// baseline is per second of the baseline, of which at least a quarter must be
+// remembered.
+func (v *view) baseline() probes.Number {
+	span := min(v.lookback, v.now.Add(-v.lookback).Sub(v.since))
+	return probes.Known(float64(v.before)/span.Seconds()).If(span >= v.lookback/4, v.forgotten())
+}
+
+// forgotten says why the time before is not known.
+func (v *view) forgotten() string {
+	age := v.now.Sub(v.since).Round(time.Second)
+	if v.dropped != 0 {
+		return fmt.Sprintf("the service has dropped older errors and remembers the last %v only: what is new cannot be told", age)
+	}
+	return fmt.Sprintf("errors are known for the last %v only (a restart?): what is new cannot be told", age)
+}
+
+// fresh counts the kinds that are new, and their errors, among those that
+// match. It is unknown when none is known to be new and some are unclear.
+func (v *view) fresh(match func(*kind) bool) (kinds, count probes.Number) {
+	var groups, errs float64
+	blind := false
+	for _, k := range v.kinds {
+		switch {
+		case !match(k):
+		case k.newness == fresh:
+			groups++
+			errs += float64(k.latest)
+		case k.newness == unclear:
+			blind = true
+		}
+	}
+	ok := groups > 0 || !blind
+	return probes.Known(groups).If(ok, v.forgotten()), probes.Known(errs).If(ok, v.forgotten())
+}

@@ -1,0 +1,385 @@
+package probetest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+// Subject is a kind of probe that must keep the contract.
+type Subject struct {
+	// Kind returns the kind, reading from api alone; api may be nil.
+	Kind func(api *source.HTTP) probes.Kind
+	// Decode sets the options: the shortest window, to keep tests quick.
+	Decode func(any) error
+	// Docs are what a healthy service answers, by path.
+	Docs map[string]string
+	// Allowed are all requests that the probe may make: "GET /path".
+	Allowed []string
+	// Requests is the largest number of requests of one Check.
+	Requests int
+	// Knows names facts that are known even without a service.
+	Knows []string
+}
+
+// Run holds s against the contract of probes.Probe: whatever the service
+// answers, or whether it answers at all, the probe returns in time, with
+// documented facts and finite values only, says what is missing, does nothing
+// but its documented requests, and owns up to them.
+func Run(t *testing.T, s Subject) {
+	t.Run("documents its facts", func(t *testing.T) { s.documented(t) })
+	t.Run("healthy", func(t *testing.T) { s.healthy(t) })
+	t.Run("without a service", func(t *testing.T) { s.without(t) })
+	t.Run("half-broken answers", func(t *testing.T) { s.broken(t) })
+	t.Run("broken numbers", func(t *testing.T) { s.numbers(t) })
+	t.Run("hanging", func(t *testing.T) { s.hanging(t) })
+	t.Run("refused", func(t *testing.T) { s.refused(t) })
+	t.Run("cancelled", func(t *testing.T) { s.cancelled(t) })
+}
+
+// Valid fails the test unless the outcome of a Check keeps the contract.
+func Valid(t testing.TB, docs []probes.FactDoc, ev probes.Evidence, err error) {
+	t.Helper()
+	units := make(map[string]probes.Unit, len(docs))
+	for _, d := range docs {
+		units[d.Name] = d.Unit
+	}
+	said := make(map[string]bool)
+	say := func(name string) {
+		if said[name] {
+			t.Errorf("fact %s is reported twice", name)
+		}
+		said[name] = true
+		if _, ok := units[name]; !ok {
+			t.Errorf("fact %s is not documented", name)
+		}
+	}
+	for _, f := range ev.Facts {
+		say(f.Name)
+		if math.IsNaN(f.Value) || math.IsInf(f.Value, 0) {
+			t.Errorf("%s is %v", f.Name, f.Value)
+		}
+		if f.Value < 0 && f.Name != "headroom_names" {
+			t.Errorf("%s is negative: %v", f.Name, f.Value)
+		}
+		if f.Unit != units[f.Name] {
+			t.Errorf("%s has unit %q, documented is %q", f.Name, f.Unit, units[f.Name])
+		}
+		if f.Interval != nil && (f.Interval.Low > f.Value || f.Interval.High < f.Value) {
+			t.Errorf("%s = %v lies outside its interval %v", f.Name, f.Value, *f.Interval)
+		}
+	}
+	for _, m := range ev.Missing {
+		if m.Reason == "" || len(m.Facts) == 0 {
+			t.Errorf("missing without facts or reason: %+v", m)
+		}
+		for _, name := range m.Facts {
+			say(name)
+		}
+	}
+	for name := range units {
+		if !said[name] {
+			t.Errorf("fact %s is neither reported nor missing", name)
+		}
+	}
+	if (err != nil) != (len(ev.Facts) == 0) {
+		t.Errorf("%d facts and error %v: an error means that nothing could be measured", len(ev.Facts), err)
+	}
+	if ev.Source == "" || ev.At.IsZero() {
+		t.Errorf("evidence without source or time: %q, %v", ev.Source, ev.At)
+	}
+}
+
+func (s Subject) probe(t testing.TB, api *source.HTTP) (probes.Probe, []probes.FactDoc) {
+	t.Helper()
+	kind := s.Kind(api)
+	p, err := kind.New(s.Decode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, kind.Facts
+}
+
+// check runs one Check against c and holds its outcome and what c saw against
+// the contract.
+func (s Subject) check(t testing.TB, c *Checker) (probes.Evidence, error) {
+	t.Helper()
+	p, docs := s.probe(t, c.Source(t))
+	return s.checkAgain(t, c, p, docs)
+}
+
+func (s Subject) checkAgain(t testing.TB, c *Checker, p probes.Probe, docs []probes.FactDoc) (probes.Evidence, error) {
+	t.Helper()
+	before := len(c.Asked())
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ev, err := p.Check(ctx)
+	if ctx.Err() != nil {
+		t.Error("the check used up its whole time")
+	}
+	Valid(t, docs, ev, err)
+	asked := c.Asked()[before:]
+	if len(asked) > s.Requests {
+		t.Errorf("%d requests, want at most %d: %v", len(asked), s.Requests, asked)
+	}
+	if ev.Cost.HTTPRequests != len(asked) {
+		t.Errorf("cost says %d requests, the service saw %d", ev.Cost.HTTPRequests, len(asked))
+	}
+	for _, a := range asked {
+		if !slices.Contains(s.Allowed, a) {
+			t.Errorf("request %q is not documented", a)
+		}
+	}
+	return ev, err
+}
+
+func (s Subject) documented(t *testing.T) {
+	name := regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	seen := make(map[string]bool)
+	for _, d := range s.Kind(nil).Facts {
+		if !name.MatchString(d.Name) || seen[d.Name] {
+			t.Errorf("fact name %q is not snake_case or not unique", d.Name)
+		}
+		seen[d.Name] = true
+		if !strings.HasSuffix(d.Help, ".") {
+			t.Errorf("%s: help %q is not a sentence", d.Name, d.Help)
+		}
+	}
+}
+
+func (s Subject) healthy(t *testing.T) {
+	t.Parallel()
+	c := NewChecker(t, s.Docs)
+	p, docs := s.probe(t, c.Source(t))
+	for range 2 {
+		if _, err := s.checkAgain(t, c, p, docs); err != nil {
+			t.Errorf("check: %v", err)
+		}
+	}
+	if n := c.MostConns(); n != 1 {
+		t.Errorf("%d connections at a time, want 1", n)
+	}
+}
+
+func (s Subject) without(t *testing.T) {
+	p, docs := s.probe(t, nil)
+	ev, err := p.Check(t.Context())
+	Valid(t, docs, ev, err)
+	for _, f := range ev.Facts {
+		if !slices.Contains(s.Knows, f.Name) {
+			t.Errorf("fact %s = %v is known without a service", f.Name, f.Value)
+		}
+	}
+	if len(s.Knows) == 0 && (err == nil || !strings.Contains(err.Error(), "configured")) {
+		t.Errorf("got error %v, want one that says what to configure", err)
+	}
+}
+
+// answers are what may come back instead of a document, with a word that the
+// reason must hold.
+func answers(doc string) map[string]struct {
+	serve http.HandlerFunc
+	want  string
+} {
+	text := func(contentType, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", contentType)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	status := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, doc)
+		}
+	}
+	return map[string]struct {
+		serve http.HandlerFunc
+		want  string
+	}{
+		"truncated":     {text("application/json", doc[:len(doc)/2]), "cut off"},
+		"cut body":      {cutBody(doc), "cut off"},
+		"empty":         {text("application/json", ""), "empty"},
+		"no JSON":       {text("application/json", "hello"), "JSON"},
+		"array":         {text("application/json", "["+doc+"]"), "not a JSON object"},
+		"null":          {text("application/json", "null"), "not a JSON object"},
+		"trailing":      {text("application/json", doc+doc), "more after"},
+		"HTML":          {text("text/html", "<html><body>It works</body></html>"), "HTML"},
+		"login":         {text("text/html; charset=utf-8", `<form>Sign in <input type="password"></form>`), "login page"},
+		"hidden HTML":   {text("application/json", "<!doctype html><p>"), "HTML"},
+		"huge":          {text("application/json", `{"now":"`+strings.Repeat("x", 5<<20)+`"}`), "larger than"},
+		"NaN":           {text("application/json", `{"now":NaN}`), "not valid JSON"},
+		"error":         {status(500), "500"},
+		"unavailable":   {status(503), "503"},
+		"absent":        {status(404), "404"},
+		"unauthorized":  {status(401), "token"},
+		"no content":    {status(204), "204"},
+		"not here":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://sso.example.com/login?token=hunter2", 302) }, "sso.example.com"},
+		"abort":         {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "closed"},
+		"empty object":  {text("application/json", "{}"), ""},
+		"deep":          {text("application/json", strings.Repeat(`{"a":`, 20000)+"1"+strings.Repeat("}", 20000)), "JSON"},
+		"wrong numbers": {text("application/json", hostile(doc, func(int) string { return `"NaN"` })), ""},
+		"overflow":      {text("application/json", hostile(doc, func(int) string { return "1e999" })), ""},
+		"negative":      {text("application/json", hostile(doc, func(int) string { return "-5" })), ""},
+		"nulls":         {text("application/json", hostile(doc, func(int) string { return "null" })), ""},
+		"zeros":         {text("application/json", hostile(doc, func(int) string { return "0" })), ""},
+		"large":         {text("application/json", hostile(doc, func(int) string { return "1.7e308" })), ""},
+		"fractions":     {text("application/json", hostile(doc, func(int) string { return "0.3" })), ""},
+	}
+}
+
+func cutBody(doc string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", fmt.Sprint(len(doc)+10))
+		_, _ = io.WriteString(w, doc)
+	}
+}
+
+// number finds the numbers of a document, outside of strings.
+var number = regexp.MustCompile(`([:\[,]\s*)(-?[0-9][0-9.eE+-]*)`)
+
+// hostile replaces the numbers of a document; with gives the new text of the
+// i-th, or an empty string to leave it.
+func hostile(doc string, with func(i int) string) string {
+	i := -1
+	return number.ReplaceAllStringFunc(doc, func(s string) string {
+		i++
+		if to := with(i); to != "" {
+			return number.ReplaceAllString(s, "${1}"+to)
+		}
+		return s
+	})
+}
+
+func (s Subject) broken(t *testing.T) {
+	t.Parallel()
+	for path, doc := range s.Docs {
+		for name, answer := range answers(doc) {
+			t.Run(strings.TrimPrefix(path, "/debug/diagnose/")+" "+name, func(t *testing.T) {
+				t.Parallel()
+				c := NewChecker(t, s.Docs)
+				c.Serve(path, answer.serve)
+				ev, _ := s.check(t, c)
+				reasons := ""
+				for _, m := range ev.Missing {
+					reasons += m.Reason + "\n"
+				}
+				if !strings.Contains(reasons, answer.want) {
+					t.Errorf("no reason says %q:\n%s", answer.want, reasons)
+				}
+				if strings.Contains(reasons, "hunter2") {
+					t.Errorf("a reason holds a secret: %s", reasons)
+				}
+			})
+		}
+	}
+}
+
+// numbers breaks one number of every document at a time.
+func (s Subject) numbers(t *testing.T) {
+	t.Parallel()
+	values := []string{`"x"`, "-1", "null", "1e999", "{}", "[]", "true", "0", "123456789012345678901234567890"}
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for path, doc := range s.Docs {
+		for i := range number.FindAllString(doc, -1) {
+			value := values[i%len(values)]
+			wg.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				c := NewChecker(t, s.Docs)
+				c.Serve(path, JSON(hostile(doc, func(n int) string {
+					if n == i {
+						return value
+					}
+					return ""
+				})))
+				_, _ = s.check(t, c)
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// hang takes a request and does not answer until the client gives up. The body
+// is read first: a server does not notice that the client is gone before.
+func hang(_ http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
+
+func (s Subject) hanging(t *testing.T) {
+	t.Parallel()
+	for path := range s.Docs {
+		t.Run(strings.TrimPrefix(path, "/debug/diagnose/"), func(t *testing.T) {
+			t.Parallel()
+			c := NewChecker(t, s.Docs)
+			c.Serve(path, hang)
+			p, docs := s.probe(t, c.SourceWithin(t, 300*time.Millisecond))
+			start := time.Now()
+			ev, err := p.Check(t.Context())
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("took %v", took)
+			}
+			Valid(t, docs, ev, err)
+			if !strings.Contains(fmt.Sprint(ev.Missing), "no answer within") {
+				t.Errorf("no reason says that there was no answer: %v", ev.Missing)
+			}
+		})
+	}
+}
+
+func (s Subject) refused(t *testing.T) {
+	t.Parallel()
+	c := NewChecker(t, s.Docs)
+	p, docs := s.probe(t, c.Source(t))
+	c.Close()
+	start := time.Now()
+	ev, err := p.Check(t.Context())
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	Valid(t, docs, ev, err)
+	if !strings.Contains(fmt.Sprint(ev.Missing), "connection refused") {
+		t.Errorf("no reason says that the connection was refused: %v", ev.Missing)
+	}
+	if ev.Cost.HTTPRequests != 0 {
+		t.Errorf("cost says %d requests, none got through", ev.Cost.HTTPRequests)
+	}
+}
+
+func (s Subject) cancelled(t *testing.T) {
+	t.Parallel()
+	c := NewChecker(t, s.Docs)
+	for path := range s.Docs {
+		c.Serve(path, hang)
+	}
+	p, docs := s.probe(t, c.SourceWithin(t, 20*time.Second))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	start := time.Now()
+	ev, err := p.Check(ctx)
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("returned %v after a cancel at 50ms", took)
+	}
+	Valid(t, docs, ev, err)
+
+	// Nor may it begin when the time is over already.
+	ev, err = p.Check(ctx)
+	Valid(t, docs, ev, err)
+	if ev.Cost != (probes.Cost{}) {
+		t.Errorf("a check without time cost %+v", ev.Cost)
+	}
+}
