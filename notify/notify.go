@@ -15,7 +15,9 @@ type Notifier interface {
 	// incident can be put in the same place. It makes one attempt, bounded by
 	// ctx, apart from a plain-text fallback where the sink refuses the rich
 	// form; repeating is the caller's business. A failure is an *Error, whose
-	// Class says whether and how to repeat.
+	// Class says whether and how to repeat. The receipt counts even beside an
+	// error: it says what landed before things went wrong, so the caller keeps
+	// it and hands it back as Prior.
 	Notify(ctx context.Context, n Notice) (Receipt, error)
 }
 
@@ -26,6 +28,9 @@ type Notice struct {
 	// Report is nil while Phase is Looking, or when the incident was resolved
 	// before a report was made.
 	Report *playbooks.Report
+	// Checks names the steps about to run, in the playbook's order, for a
+	// human. It is used while Phase is Looking and may be empty.
+	Checks []string
 	// Prior is where the incident was last spoken of on this sink; zero if never.
 	Prior Receipt
 	// Uncertain says that an earlier attempt may have got through although no
@@ -51,6 +56,7 @@ type Receipt struct {
 	Channel string `json:"channel,omitempty"`
 	// Message identifies the message within the channel (Slack: its ts).
 	Message string `json:"message,omitempty"`
-	// Detail identifies the detail message in the thread, once there is one.
+	// Detail identifies the detail message in the thread, once there is one;
+	// where it took several messages, all of them, in the sink's own notation.
 	Detail string `json:"detail,omitempty"`
 }
