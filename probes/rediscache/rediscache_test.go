@@ -1,0 +1,270 @@
+package rediscache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/probetest"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+const doc = `{"now":"2026-11-30T16:00:00Z","started_at":"2026-11-30T15:00:00Z","address":"127.0.0.1:6379",
+ "pool":{"size":20,"in_use":3,"idle":17,"pending":0,"acquires":12345,"waits":10,"wait_seconds":0.5,"timeouts":7},
+ "commands":123456,"errors":4,"busy_seconds":4.5,"lookups":1000,"hits":{"taken":700,"free":100},"misses":200}`
+
+func shortest(o any) error {
+	if o, ok := o.(*Options); ok {
+		o.Window = source.MinWindow
+	}
+	return nil
+}
+
+func TestContract(t *testing.T) {
+	probetest.Run(t, probetest.Subject{
+		Kind:   func(api *source.HTTP) probes.Kind { return Kind(api, nil) },
+		Decode: shortest, Docs: map[string]string{source.PathRedis: doc},
+		Allowed: []string{"GET " + source.PathRedis}, Requests: 2,
+	})
+}
+
+// inTurn serves one document after the other, and the last one for ever.
+func inTurn(docs ...string) http.HandlerFunc {
+	var n atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request) {
+		i := min(int(n.Add(1)), len(docs))
+		probetest.JSON(docs[i-1])(w, r)
+	}
+}
+
+func check(t *testing.T, api *source.HTTP, s server) probes.Evidence {
+	t.Helper()
+	k := kind(api, s)
+	p, err := k.New(shortest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := p.Check(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	probetest.Valid(t, k.Facts, ev, err)
+	return ev
+}
+
+func service(t *testing.T, docs ...string) *source.HTTP {
+	t.Helper()
+	c := probetest.NewChecker(t, nil)
+	c.Serve(source.PathRedis, inTurn(docs...))
+	return c.Source(t)
+}
+
+func edit(s string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(s) }
+
+func TestClientOverTheWindow(t *testing.T) {
+	t.Parallel()
+	// Half a second later by the service's clock, on which the rates rest.
+	later := edit(doc, "16:00:00Z", "16:00:00.5Z", `"in_use":3,"idle":17,"pending":0`, `"in_use":20,"idle":0,"pending":9`,
+		`"acquires":12345`, `"acquires":12385`, `"waits":10,"wait_seconds":0.5,"timeouts":7`, `"waits":14,"wait_seconds":0.7,"timeouts":8`,
+		`"commands":123456,"errors":4,"busy_seconds":4.5`, `"commands":123656,"errors":24,"busy_seconds":5.5`,
+		`"lookups":1000,"hits":{"taken":700,"free":100},"misses":200`, `"lookups":1210,"hits":{"taken":740,"free":110},"misses":350`)
+	ev := check(t, service(t, doc, later), nil)
+	for name, want := range map[string]float64{
+		"hit_ratio": 0.25, "lookups_rate": 420, "command_rate": 400, "command_seconds": 0.005, "errors_rate": 40, "error_ratio": 0.1,
+		"pool_size": 20, "pool_in_use": 20, "pool_idle": 0, "pool_pending": 9, "pool_in_use_ratio": 1, "pool_pending_min": 0,
+		"pool_waits_rate": 8, "pool_wait_seconds": 0.05, "pool_timeouts_rate": 2, "pool_acquires_rate": 80, "pool_turnover_rate": 4,
+	} {
+		probetest.Want(t, ev, name, want)
+	}
+	probetest.WantMissing(t, ev, "reachable", "no Redis server is configured")
+	if ev.Window != 500*time.Millisecond || ev.Cost.HTTPRequests != 2 {
+		t.Errorf("window %v and cost %+v, want 500ms and 2 requests", ev.Window, ev.Cost)
+	}
+}
+
+func TestClientCountersReset(t *testing.T) {
+	t.Parallel()
+	restarted := edit(doc, "15:00:00Z", "15:59:59Z", "123456", "999999")
+	ev := check(t, service(t, doc, restarted), nil)
+	probetest.WantMissing(t, ev, "command_rate", "restarted")
+	probetest.Want(t, ev, "pool_size", 20)
+	down := edit(doc, "123456", "5")
+	ev = check(t, service(t, doc, down), nil)
+	probetest.WantMissing(t, ev, "command_rate", "went down")
+	probetest.Want(t, ev, "errors_rate", 0)
+}
+
+func TestClientSecondSampleFails(t *testing.T) {
+	t.Parallel()
+	ev := check(t, service(t, edit(doc, `"pending":0`, `"pending":4`), "oops"), nil)
+	probetest.Want(t, ev, "pool_pending", 4)
+	probetest.WantMissing(t, ev, "command_rate", "not a JSON object")
+}
+
+func TestNoTimeForASecondSample(t *testing.T) {
+	t.Parallel()
+	p, err := kind(service(t, doc), nil).New(func(any) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	ev, err := p.Check(ctx)
+	if err != nil || time.Since(start) > 500*time.Millisecond {
+		t.Errorf("got %v after %v, want no wait", err, time.Since(start))
+	}
+	probetest.WantMissing(t, ev, "command_rate", "deadline")
+	probetest.Want(t, ev, "pool_size", 20)
+}
+
+// fake is a server that answers as it is told.
+type fake struct {
+	infos   []source.Info
+	pingErr error
+	infoErr error
+	calls   int
+}
+
+func (*fake) Name() string { return "redis fake" }
+
+func (f *fake) Ping(_ context.Context, cost *probes.Cost) (time.Duration, error) {
+	cost.RedisCommands++
+	return 2 * time.Millisecond, f.pingErr
+}
+
+func (f *fake) Info(_ context.Context, cost *probes.Cost) (source.Info, error) {
+	cost.RedisCommands++
+	f.calls++
+	if f.calls > len(f.infos) {
+		return nil, f.infoErr
+	}
+	return f.infos[f.calls-1], nil
+}
+
+func TestServerFailures(t *testing.T) {
+	t.Parallel()
+	info := source.Info{"run_id": "a", "connected_clients": "3"}
+	for name, tt := range map[string]struct {
+		server    *fake
+		reachable float64
+		hung      float64
+	}{
+		"refused":      {&fake{pingErr: fmt.Errorf("ping: %w", source.ErrRefused)}, 0, 0},
+		"unreachable":  {&fake{pingErr: source.ErrUnreachable}, 0, 0},
+		"hung":         {&fake{pingErr: source.ErrHung}, 0, 1},
+		"denied":       {&fake{pingErr: source.ErrDenied}, 1, 0},
+		"loading":      {&fake{pingErr: source.ErrAnswered}, 1, 0},
+		"dies between": {&fake{infos: []source.Info{info}, infoErr: source.ErrRefused}, 0, 0},
+		"hangs later":  {&fake{infos: []source.Info{info}, infoErr: source.ErrHung}, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ev := check(t, nil, tt.server)
+			probetest.Want(t, ev, "reachable", tt.reachable)
+			probetest.Want(t, ev, "hung", tt.hung)
+			probetest.WantMissing(t, ev, "connected_clients", "")
+			probetest.WantMissing(t, ev, "ping_seconds", "")
+			if (len(ev.Rows) > 0) != (tt.reachable == 0) {
+				t.Errorf("rows: got %+v, want the reason when it is not reachable", ev.Rows)
+			}
+		})
+	}
+	p, err := kind(nil, &fake{pingErr: source.ErrInterrupted}).New(shortest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ev, err := p.Check(t.Context()); err == nil {
+		t.Errorf("an interrupted check says something about the server: %+v", ev.Facts)
+	}
+}
+
+func TestServerRestarted(t *testing.T) {
+	t.Parallel()
+	a := source.Info{"run_id": "a", "total_commands_processed": "100", "uptime_in_seconds": "9"}
+	b := source.Info{"run_id": "b", "total_commands_processed": "200", "uptime_in_seconds": "1"}
+	ev := check(t, nil, &fake{infos: []source.Info{a, b}})
+	probetest.WantMissing(t, ev, "commands_rate", "restarted")
+	probetest.Want(t, ev, "uptime_seconds", 1)
+}
+
+func TestRealServer(t *testing.T) {
+	t.Parallel()
+	redisServer := probetest.Redis(t, "--maxclients", "50", "--maxmemory", "100mb")
+	src, err := source.NewRedis(source.RedisOptions{Addr: redisServer.Addr, Timeout: 400 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(src.Close)
+	if err := src.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	user := redis.NewClient(&redis.Options{Addr: redisServer.Addr})
+	t.Cleanup(func() { _ = user.Close() })
+	if err := user.Set(t.Context(), "there", 1, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	time.AfterFunc(100*time.Millisecond, func() {
+		defer close(done)
+		for i := range 800 {
+			key := "there"
+			if i%4 == 0 {
+				key = "gone"
+			}
+			if err := user.Get(context.WithoutCancel(t.Context()), key).Err(); err != nil && !errors.Is(err, redis.Nil) {
+				t.Error(err)
+			}
+		}
+	})
+	k := Kind(nil, src)
+	p, err := k.New(func(o any) error { o.(*Options).Window = 2 * time.Second; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := p.Check(t.Context())
+	<-done
+	probetest.Valid(t, k.Facts, ev, err)
+	probetest.Want(t, ev, "reachable", 1)
+	probetest.Want(t, ev, "hung", 0)
+	probetest.Want(t, ev, "maxclients", 50)
+	probetest.Want(t, ev, "memory_max_bytes", 100<<20)
+	probetest.Want(t, ev, "server_hit_ratio", 0.75)
+	probetest.Want(t, ev, "rejected_connections_rate", 0)
+	if got, _ := probetest.Value(ev, "commands_rate"); got < 300 {
+		t.Errorf("commands_rate: got %v, want about 400 a second", got)
+	}
+	if ev.Cost.RedisCommands != 5 || ev.Cost.Bytes < 4000 {
+		t.Errorf("cost: got %+v, want 3 PINGs and 2 INFOs", ev.Cost)
+	}
+
+	redisServer.Stop(t)
+	ev, err = p.Check(t.Context())
+	redisServer.Continue(t)
+	probetest.Valid(t, k.Facts, ev, err)
+	probetest.Want(t, ev, "reachable", 0)
+	probetest.Want(t, ev, "hung", 1)
+	if ev.Cost.RedisCommands > 1 {
+		t.Errorf("a hung server was asked %d times, want once", ev.Cost.RedisCommands)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	for _, w := range []time.Duration{time.Millisecond, time.Minute, -time.Second} {
+		if _, err := Kind(nil, nil).New(func(o any) error { o.(*Options).Window = w; return nil }); err == nil {
+			t.Errorf("window %v: got no error", w)
+		}
+	}
+	if _, err := Kind(nil, nil).New(func(any) error { return errors.New("line 7: no such option") }); err == nil {
+		t.Error("an error of decode is lost")
+	}
+}

@@ -1,0 +1,295 @@
+package shards
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/probetest"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+func shortest(o any) error {
+	if o, ok := o.(*Options); ok {
+		o.Window = source.MinWindow
+	}
+	return nil
+}
+
+// sample is one document, with the numbers of the tests' shards in a row.
+type sample struct {
+	now      string
+	started  string
+	requests []int
+	errors   []int
+	busy     []float64
+	inUse    []int
+	pending  []int
+	keys     map[int]string
+}
+
+func (s sample) doc() string {
+	type m = map[string]any
+	var list []m
+	for i := range s.requests {
+		shard := m{
+			"shard": fmt.Sprintf("shard%d", i), "address": fmt.Sprintf("127.0.0.1:%d", 5432+i),
+			"requests": s.requests[i], "errors": at(s.errors, i), "busy_seconds": at(s.busy, i),
+			"pool": m{"size": 8, "in_use": at(s.inUse, i), "idle": 8 - at(s.inUse, i), "pending": at(s.pending, i), "acquires": s.requests[i], "waits": 0, "wait_seconds": 0, "timeouts": at(s.errors, i)},
+		}
+		if keys := s.keys[i]; keys != "" {
+			shard["top_keys"] = json.RawMessage(keys)
+		}
+		list = append(list, shard)
+	}
+	started := s.started
+	if started == "" {
+		started = "2026-11-30T15:00:00Z"
+	}
+	b, err := json.Marshal(m{"now": s.now, "started_at": started, "window_seconds": 60, "shards": list})
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func at[T int | float64](v []T, i int) T {
+	if i < len(v) {
+		return v[i]
+	}
+	return 0
+}
+
+var start = sample{now: "2026-11-30T16:00:00Z", requests: []int{1000, 1000, 1000, 1000}}
+
+func inTurn(docs ...string) http.HandlerFunc {
+	var n atomic.Int64
+	return func(w http.ResponseWriter, r *http.Request) {
+		probetest.JSON(docs[min(int(n.Add(1)), len(docs))-1])(w, r)
+	}
+}
+
+func check(t *testing.T, dbs []database, docs ...string) probes.Evidence {
+	t.Helper()
+	var api *source.HTTP
+	if len(docs) > 0 {
+		c := probetest.NewChecker(t, nil)
+		c.Serve(source.PathShards, inTurn(docs...))
+		api = c.Source(t)
+	}
+	k := kind(api, dbs)
+	p, err := k.New(shortest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := p.Check(t.Context())
+	probetest.Valid(t, k.Facts, ev, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ev
+}
+
+func TestContract(t *testing.T) {
+	healthy := start
+	healthy.keys = map[int]string{0: `{"since":"2026-11-30T15:59:00Z","total":500,"counters":1000,"keys":[{"key":"love","count":30,"error":2}]}`}
+	probetest.Run(t, probetest.Subject{
+		Kind:   func(api *source.HTTP) probes.Kind { return Kind(api, nil) },
+		Decode: shortest, Docs: map[string]string{source.PathShards: healthy.doc()},
+		Allowed: []string{"GET " + source.PathShards}, Requests: 2,
+	})
+}
+
+func TestEven(t *testing.T) {
+	t.Parallel()
+	end := sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1100, 1100, 1100, 1100}, busy: []float64{0.1, 0.1, 0.2, 0.1}, inUse: []int{1, 2, 0, 0}}
+	ev := check(t, nil, start.doc(), end.doc())
+	for name, want := range map[string]float64{
+		"shards_total": 4, "failing": 0, "requests_rate": 800, "max_share": 0.25, "max_share_over_even": 1, "error_ratio": 0,
+		"latency_max_seconds": 0.002, "latency_median_seconds": 0.001, "latency_skew": 2,
+		"pool_in_use_ratio": 0, "pool_pending": 0, "pool_pending_worst": 0, "pool_timeouts_rate": 0, "pool_turnover_rate": 25,
+	} {
+		probetest.Want(t, ev, name, want)
+	}
+	probetest.WantMissing(t, ev, "unreachable", "no Postgres shard is configured")
+	probetest.WantMissing(t, ev, "top_key_share", "lists no keys")
+}
+
+func TestHotName(t *testing.T) {
+	t.Parallel()
+	keys := `{"since":"2026-11-30T15:59:00Z","total":5000,"counters":1000,"keys":[{"key":"love","count":3010,"error":10},{"key":"undefined","count":500,"error":0},{"key":"` + strings.Repeat("x", 300) + `","count":3,"error":1}]}`
+	a, b := start, sample{
+		now: "2026-11-30T16:00:00.5Z", requests: []int{1100, 1700, 1100, 1100}, busy: []float64{0.1, 7, 0.1, 0.1},
+		inUse: []int{1, 8, 0, 1}, pending: []int{0, 5, 0, 1},
+	}
+	a.inUse, a.pending = []int{1, 8, 1, 0}, []int{0, 9, 1, 0}
+	a.keys = map[int]string{1: keys}
+	// The newer summary began a moment ago: the older one says more.
+	b.keys = map[int]string{1: `{"total":2,"keys":[{"key":"cat","count":2,"error":0}]}`, 0: `{"total":300,"keys":[{"key":"dog","count":9,"error":0}]}`}
+	ev := check(t, nil, a.doc(), b.doc())
+	for name, want := range map[string]float64{
+		"max_share": 0.7, "max_share_over_even": 2.8, "latency_max_seconds": 0.01, "latency_median_seconds": 0.001, "latency_skew": 10,
+		"top_key_share": 0.6, "top_key_excess_share": 0.6 / (1 - 1/2.8),
+		"pool_in_use_ratio": 1, "pool_pending": 5, "pool_pending_worst": 5, "pool_turnover_rate": 175,
+	} {
+		probetest.Want(t, ev, name, want)
+	}
+	var tables []string
+	for _, r := range ev.Rows {
+		tables = append(tables, fmt.Sprintf("%s %s %.1f", r.Table, r.Key, r.Value))
+		if r.Key == "undefined" && !strings.Contains(r.Note, "looks like a constant") {
+			t.Errorf("undefined is not marked: %+v", r)
+		}
+		if r.Key == "love" && (!strings.Contains(r.Note, "shard1: 3000 to 3010 of 5000") || strings.Contains(r.Note, "constant")) {
+			t.Errorf("note of love: %q", r.Note)
+		}
+	}
+	got := strings.Join(tables, "; ")
+	for _, want := range []string{"shards shard1 0.7", "top keys love 3000.0; top keys undefined 500.0", "top keys dog 9.0"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("rows: got %s, want %s in it", got, want)
+		}
+	}
+}
+
+func TestTooFewRequests(t *testing.T) {
+	t.Parallel()
+	end := sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1009, 1001, 1000, 1000}, errors: []int{9, 0, 0, 0}}
+	ev := check(t, nil, start.doc(), end.doc())
+	probetest.WantMissing(t, ev, "max_share_over_even", "fewer than 200")
+	probetest.WantMissing(t, ev, "latency_skew", "fewer than 20")
+	probetest.Want(t, ev, "failing", 0) // nine requests are too few to call it that
+	probetest.Want(t, ev, "error_ratio", 0.9)
+}
+
+func TestFailingShard(t *testing.T) {
+	t.Parallel()
+	end := sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1100, 1100, 1100, 1050}, errors: []int{0, 0, 0, 40}}
+	ev := check(t, nil, start.doc(), end.doc())
+	probetest.Want(t, ev, "failing", 1)
+	probetest.Want(t, ev, "error_ratio", 40.0/350)
+	probetest.Want(t, ev, "pool_timeouts_rate", 80)
+}
+
+func TestResetAndChangedList(t *testing.T) {
+	t.Parallel()
+	end := sample{now: "2026-11-30T16:00:00.5Z", started: "2026-11-30T16:00:00Z", requests: []int{5000, 5000, 5000, 5000}}
+	ev := check(t, nil, start.doc(), end.doc())
+	probetest.WantMissing(t, ev, "requests_rate", "restarted")
+	probetest.Want(t, ev, "shards_total", 4)
+	end = sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1100, 1100, 1100, 1100, 900}}
+	ev = check(t, nil, start.doc(), end.doc())
+	probetest.WantMissing(t, ev, "requests_rate", "list of shards changed")
+	probetest.Want(t, ev, "shards_total", 5)
+	end = sample{now: "2026-11-30T16:00:00.5Z", requests: []int{10, 1100, 1100, 1100}}
+	ev = check(t, nil, start.doc(), end.doc())
+	probetest.WantMissing(t, ev, "max_share", "went down")
+}
+
+type fakeDB struct {
+	name string
+	err  error
+	hang time.Duration
+}
+
+func (f fakeDB) Name() string  { return f.name }
+func (fakeDB) Address() string { return "127.0.0.1:5432" }
+func (f fakeDB) Ping(ctx context.Context, cost *probes.Cost) (time.Duration, error) {
+	cost.Queries++
+	if f.hang > 0 {
+		select {
+		case <-time.After(f.hang):
+		case <-ctx.Done():
+		}
+	}
+	return time.Millisecond, f.err
+}
+
+func TestReach(t *testing.T) {
+	t.Parallel()
+	up, down := fakeDB{name: "shard0"}, fakeDB{name: "shard1", err: fmt.Errorf("select 1: %w", source.ErrRefused)}
+	hung := fakeDB{name: "shard2", err: source.ErrHung, hang: 300 * time.Millisecond}
+	denied := fakeDB{name: "shard3", err: source.ErrDenied}
+	probetest.Want(t, check(t, []database{up, up}, start.doc()), "unreachable", 0)
+	ev := check(t, []database{up, down, hung, denied}, start.doc())
+	probetest.Want(t, ev, "unreachable", 2)
+	if ev.Cost.Queries != 4 {
+		t.Errorf("queries: got %d, want 4", ev.Cost.Queries)
+	}
+	probetest.WantMissing(t, check(t, []database{up, denied}, start.doc()), "unreachable", "shard3")
+
+	begin := time.Now()
+	ev = check(t, []database{hung, hung, hung, hung, hung})
+	if took := time.Since(begin); took > 900*time.Millisecond {
+		t.Errorf("five hung shards took %v, want the time of one", took)
+	}
+	probetest.Want(t, ev, "unreachable", 5)
+	probetest.Want(t, ev, "shards_total", 5)
+	probetest.WantMissing(t, ev, "requests_rate", "no checker is configured")
+	if len(ev.Rows) != 5 {
+		t.Errorf("rows: got %d, want the shards", len(ev.Rows))
+	}
+}
+
+func TestRealShards(t *testing.T) {
+	t.Parallel()
+	servers := []*probetest.Server{probetest.Postgres(t), probetest.Postgres(t)}
+	var dbs []*source.Postgres
+	for i, s := range servers {
+		db, err := source.NewPostgres(source.PostgresOptions{
+			Name: fmt.Sprintf("shard%d", i), DSN: source.Secret("postgres://postgres@" + s.Addr + "/postgres"), Timeout: time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close(context.WithoutCancel(t.Context())) })
+		probetest.Eventually(t, "the shard takes sessions", func() bool { return db.Open(t.Context()) == nil })
+		dbs = append(dbs, db)
+	}
+	k := Kind(nil, dbs)
+	p, err := k.New(shortest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := p.Check(t.Context())
+	probetest.Valid(t, k.Facts, ev, err)
+	probetest.Want(t, ev, "unreachable", 0)
+	if ev.Cost.Queries != 2 || !strings.Contains(ev.Source, "and 1 more") {
+		t.Errorf("cost %+v from %q, want a query on each of two shards", ev.Cost, ev.Source)
+	}
+	servers[1].Kill(t)
+	probetest.Eventually(t, "the killed shard is unreachable", func() bool {
+		ev, err := p.Check(t.Context())
+		n, _ := probetest.Value(ev, "unreachable")
+		return err == nil && n == 1
+	})
+}
+
+func TestSuspicious(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]bool{
+		"undefined": true, "NULL": true, "nil": true, "": true, " ": true, "%s": true, "user-%v": true, "<nil>": true, "${name}": true,
+		"[object Object]": true, "love": false, "nilsson": false, "nullify": false, "true_crime": false, "anna": false,
+	} {
+		if got := suspicious(key); got != want {
+			t.Errorf("%q: got %v, want %v", key, got, want)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	if _, err := Kind(nil, nil).New(func(o any) error { o.(*Options).Window = time.Hour; return nil }); err == nil {
+		t.Error("window of an hour: got no error")
+	}
+	if _, err := Kind(nil, nil).New(func(any) error { return errors.New("line 7: no such option") }); err == nil {
+		t.Error("an error of decode is lost")
+	}
+}
