@@ -251,11 +251,12 @@ func fieldsOf(v reflect.Value, fields map[string]reflect.Value) (names []string)
 func (d *document) leaf(n *yaml.Node, v reflect.Value, path string) {
 	err := n.Decode(v.Addr().Interface())
 	var mismatch *yaml.TypeError
+	_, speaks := v.Addr().Interface().(yaml.Unmarshaler)
 	switch {
 	case err == nil:
 	case errors.As(err, &mismatch):
 		d.add(n, path, "wrong type: "+d.describe(n), kindName(v))
-	case d.discreet: // a type's own message may quote the value
+	case d.discreet && !speaks: // a parser's message may quote the value
 		d.add(n, path, "bad value", kindName(v))
 	default:
 		d.add(n, path, strings.TrimPrefix(err.Error(), "yaml: "), kindName(v))

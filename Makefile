@@ -1,0 +1,56 @@
+# Two commands set everything up: `make demo` runs the main job, `make test` passes the tests.
+
+GO       ?= go
+SCENARIO ?= bloom-undersized
+FUZZTIME ?= 20s
+TOOLS    := $(CURDIR)/bin/tools
+
+GOLANGCI_VERSION    := v2.15.0
+GOVULNCHECK_VERSION := v1.9.0
+
+.PHONY: all build demo test lint fmt fuzz bench accuracy vuln deps clean
+
+all: build
+
+build:
+	$(GO) build -trimpath -o bin/ ./cmd/...
+
+# make demo [SCENARIO=hot-name] [REAL=1]
+demo: build
+	bin/diagnose demo --scenario $(SCENARIO) $(if $(REAL),--real)
+
+# The servers that the tests run for real: installed when missing and allowed.
+deps:
+	@.ci/deps
+
+test: deps
+	$(GO) vet ./...
+	$(GO) test -race -shuffle=on ./...
+
+lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+	$< config verify
+	$< run ./...
+	$(GO) mod tidy -diff
+
+fmt: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+	$< fmt ./...
+
+# Every fuzz target, one after another, FUZZTIME each.
+fuzz:
+	@.ci/fuzz $(FUZZTIME)
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+accuracy: build
+	bin/proof accuracy
+
+vuln:
+	@GOVULNCHECK_VERSION=$(GOVULNCHECK_VERSION) TOOLS=$(TOOLS) .ci/vuln
+
+$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv $(TOOLS)/golangci-lint $@
+
+clean:
+	rm -rf bin

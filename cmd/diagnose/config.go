@@ -1,0 +1,189 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// config is the file that `serve` and `run --config` read. README.md documents
+// it; cmd/diagnose/testdata/diagnose.yml shows every field.
+type config struct {
+	// Listen is the address of the webhook and the agent's own metrics.
+	Listen string `yaml:"listen"`
+	// Store is the file of the durable inbox.
+	Store   string        `yaml:"store"`
+	Webhook webhookConfig `yaml:"webhook"`
+	// Targets are the services to diagnose; the first is the default.
+	Targets []targetConfig `yaml:"targets"`
+	// Playbook is the name of the playbook that alerts run.
+	Playbook string `yaml:"playbook"`
+	// Playbooks are files of further playbooks; one with the name of a built-in
+	// one replaces it.
+	Playbooks []string       `yaml:"playbooks"`
+	Notify    []notifyConfig `yaml:"notify"`
+}
+
+type webhookConfig struct {
+	// Tokens are the bearer tokens taken; several allow rotation.
+	Tokens []secret `yaml:"tokens"`
+}
+
+// targetConfig says how to reach one service. Everything but the checker's URL
+// is optional: what cannot be reached is a gap in the report.
+type targetConfig struct {
+	Name    string        `yaml:"name"`
+	Checker checkerConfig `yaml:"checker"`
+	Redis   redisConfig   `yaml:"redis"`
+	Shards  []shardConfig `yaml:"shards"`
+}
+
+type checkerConfig struct {
+	URL   string `yaml:"url"`
+	Token secret `yaml:"token"`
+}
+
+type redisConfig struct {
+	Address  string `yaml:"address"`
+	Username string `yaml:"username"`
+	Password secret `yaml:"password"`
+	TLS      bool   `yaml:"tls"`
+}
+
+type shardConfig struct {
+	Name string `yaml:"name"`
+	DSN  secret `yaml:"dsn"`
+}
+
+// notifyConfig is one sink: exactly one of its fields is set.
+type notifyConfig struct {
+	Slack        *slackConfig        `yaml:"slack"`
+	SlackWebhook *slackWebhookConfig `yaml:"slack_webhook"`
+	Stdout       *struct{}           `yaml:"stdout"`
+}
+
+type slackConfig struct {
+	Token   secret `yaml:"token"`
+	Channel string `yaml:"channel"`
+	// APIURL is for Slack-compatible servers; empty means Slack.
+	APIURL string `yaml:"api_url"`
+}
+
+type slackWebhookConfig struct {
+	URL secret `yaml:"url"`
+}
+
+const defaultPlaybook = "registration-path"
+
+func loadConfig(path string) (*config, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	c := &config{Listen: "127.0.0.1:9095", Playbook: defaultPlaybook}
+	if err := playbooks.DecodeStrict(path, data, c); err != nil {
+		return nil, err
+	}
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// validate returns every fault that the types could not rule out.
+func (c *config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if len(c.Targets) == 0 {
+		bad("targets: at least one is needed, as: - {name: registration, checker: {url: \"http://host:8080\"}}")
+	}
+	seen := map[string]bool{}
+	for i, t := range c.Targets {
+		where := fmt.Sprintf("targets[%d]", i)
+		switch {
+		case t.Name == "":
+			bad("%s.name: is needed", where)
+		case seen[t.Name]:
+			bad("%s.name: %q is taken by an earlier target", where, t.Name)
+		}
+		seen[t.Name] = true
+		if err := t.validate(); err != nil {
+			bad("%s.%w", where, err)
+		}
+	}
+	for i, n := range c.Notify {
+		if err := n.validate(); err != nil {
+			bad("notify[%d]%w", i, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// target returns the target of that name; the first without one.
+func (c *config) target(name string) (targetConfig, error) {
+	if name == "" {
+		return c.Targets[0], nil
+	}
+	var names []string
+	for _, t := range c.Targets {
+		if t.Name == name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return targetConfig{}, fmt.Errorf("unknown target %q: want one of %s", name, strings.Join(names, ", "))
+}
+
+func (t *targetConfig) validate() error {
+	u, err := url.Parse(t.Checker.URL)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Errorf("checker.url: want http://host:port, got %q", redactURL(t.Checker.URL))
+	}
+	if u.User != nil {
+		return errors.New("checker.url: holds credentials; put a bearer token in checker.token instead")
+	}
+	for i, s := range t.Shards {
+		if s.Name == "" || s.DSN.empty() {
+			return fmt.Errorf("shards[%d]: want {name: shard0, dsn: {env: SHARD0_DSN}}", i)
+		}
+	}
+	return nil
+}
+
+func (n *notifyConfig) validate() error {
+	set := 0
+	for _, is := range []bool{n.Slack != nil, n.SlackWebhook != nil, n.Stdout != nil} {
+		if is {
+			set++
+		}
+	}
+	switch {
+	case set != 1:
+		return errors.New(": want exactly one of slack, slack_webhook, stdout")
+	case n.Slack != nil && n.Slack.Token.empty():
+		return errors.New(".slack.token: is needed, as {env: SLACK_TOKEN} or {file: PATH}")
+	case n.Slack != nil && n.Slack.Channel == "":
+		return errors.New(".slack.channel: is needed, best as an ID (C0123456789)")
+	case n.SlackWebhook != nil && n.SlackWebhook.URL.empty():
+		return errors.New(".slack_webhook.url: is needed, as {env: NAME} or {file: PATH}")
+	}
+	return nil
+}
+
+// redactURL returns raw without what may be a secret in it.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "a malformed URL"
+	}
+	u.RawQuery = ""
+	return u.Redacted()
+}
+
+// deliveryTimeout bounds one delivery to one sink.
+const deliveryTimeout = 15 * time.Second

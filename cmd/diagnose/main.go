@@ -1,0 +1,50 @@
+// Command diagnose works out why a registration path is sick: it takes alerts
+// from Alertmanager or an engineer's word, runs a playbook against the target,
+// judges what it saw and reports the root cause.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// The exit codes, as README.md documents them.
+const (
+	exitHealthy      = 0
+	exitCauseFound   = 1
+	exitUsage        = 2
+	exitInconclusive = 3
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
+}
+
+// run is main without the process: it returns the exit code.
+func run(ctx context.Context, args []string, std streams) int {
+	cmd := newRoot(std)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(ctx)
+	var code exitCode
+	switch {
+	case err == nil:
+		return exitHealthy
+	case errors.As(err, &code):
+		return int(code)
+	default:
+		_, _ = fmt.Fprintf(std.err, "diagnose: %v\n", err)
+		return exitUsage
+	}
+}
+
+// exitCode is an error that has already been told to the user: only the
+// process's exit code is left to set.
+type exitCode int
+
+func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/probes"
+)
+
+// loadPlaybooks returns the built-in playbooks and those in the given files, by
+// name; a file replaces a built-in playbook of the same name.
+func loadPlaybooks(catalog probes.Catalog, paths []string) (map[string]*playbooks.Playbook, error) {
+	builtin, err := playbooks.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	var own []playbooks.File
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read playbook: %w", err)
+		}
+		own = append(own, playbooks.File{Name: filepath.Clean(path), Data: data})
+	}
+	byName := map[string]*playbooks.Playbook{}
+	for _, files := range [][]playbooks.File{builtin, own} {
+		loaded, err := playbooks.Load(catalog, files...)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range loaded {
+			byName[p.Name] = p
+		}
+	}
+	return byName, nil
+}
+
+// pick returns the playbook of that name.
+func pick(byName map[string]*playbooks.Playbook, name string) (*playbooks.Playbook, error) {
+	if p, ok := byName[name]; ok {
+		return p, nil
+	}
+	names := make([]string, 0, len(byName))
+	for n := range byName {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return nil, fmt.Errorf("unknown playbook %q: want one of %s", name, strings.Join(names, ", "))
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+)
+
+// streams are where a command writes: results to out, everything else to err.
+type streams struct{ out, err io.Writer }
+
+func newRoot(std streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "diagnose",
+		Short: "Work out why a registration path is sick, and say so in chat",
+		Long: `diagnose looks once at every layer of a registration path (Bloom filter, Redis,
+shards, errors), works out the root cause and reports it with its evidence.
+
+Exit codes: 0 healthy, 1 cause found, 2 bad usage or configuration, 3 inconclusive.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	cmd.SetOut(std.out)
+	cmd.SetErr(std.err)
+	cmd.AddCommand(newRun(std), newServe(std), newDemo(std), newVersion(std))
+	return cmd
+}
+
+// newLogger logs to std.err in the format that suits a service.
+func newLogger(std streams, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(std.err, &slog.HandlerOptions{Level: level}))
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/regpath/diagnose/notify"
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// runFlags are the flags of `diagnose run`.
+type runFlags struct {
+	config, target, playbook string
+	files                    []string
+	checker, redis           string
+	redisPassword            string
+	dsnFiles                 []string
+	output                   string
+	notify, verbose          bool
+}
+
+func newRun(std streams) *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run a playbook now and report",
+		Long: `run looks at the target once, judges what it saw and prints the report.
+
+The target is that of --config, or is given by --checker and, for a fuller look,
+--redis and --shard-dsn-file. What is not given is a gap in the report.`,
+		Example: `  diagnose run --config diagnose.yml
+  diagnose run --checker http://127.0.0.1:8080 --redis 127.0.0.1:6379`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.config, "config", "", "configuration file")
+	fs.StringVar(&f.target, "target", "", "target of the configuration (default the first)")
+	fs.StringVar(&f.playbook, "playbook", "", "playbook to run (default that of the configuration, else "+defaultPlaybook+")")
+	fs.StringArrayVar(&f.files, "playbook-file", nil, "file with a further playbook; may be repeated")
+	fs.StringVar(&f.checker, "checker", "", "base URL of the service, without a configuration")
+	fs.StringVar(&f.redis, "redis", "", "host:port of its Redis")
+	fs.StringVar(&f.redisPassword, "redis-password-file", "", "file that holds the password of its Redis")
+	fs.StringArrayVar(&f.dsnFiles, "shard-dsn-file", nil, "file that holds the DSN of a shard; once for each shard, in order")
+	fs.StringVar(&f.output, "output", "text", "text or json")
+	fs.BoolVar(&f.notify, "notify", false, "also send the report to the sinks of the configuration")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log to stderr what goes wrong on the way")
+	return cmd
+}
+
+// resolve turns flags and file into one configuration.
+func (f *runFlags) resolve() (*config, targetConfig, error) {
+	var none targetConfig
+	if f.output != "text" && f.output != "json" {
+		return nil, none, fmt.Errorf("--output: want text or json, got %q", f.output)
+	}
+	if (f.config == "") == (f.checker == "") {
+		return nil, none, errors.New("give the target either by --config FILE or by --checker URL")
+	}
+	if f.config == "" {
+		if f.notify {
+			return nil, none, errors.New("--notify needs --config, which names the sinks")
+		}
+		t, err := f.targetOfFlags()
+		c := &config{Playbook: defaultPlaybook, Targets: []targetConfig{t}}
+		return c, t, err
+	}
+	if f.redis != "" || f.redisPassword != "" || len(f.dsnFiles) > 0 {
+		return nil, none, errors.New("--redis, --redis-password-file and --shard-dsn-file go with --checker, not with --config")
+	}
+	c, err := loadConfig(f.config)
+	if err != nil {
+		return nil, none, err
+	}
+	t, err := c.target(f.target)
+	return c, t, err
+}
+
+func (f *runFlags) targetOfFlags() (targetConfig, error) {
+	t := targetConfig{Name: "registration", Checker: checkerConfig{URL: f.checker}, Redis: redisConfig{Address: f.redis}}
+	var err error
+	if t.Redis.Password, err = secretFile(f.redisPassword); err != nil {
+		return t, err
+	}
+	for i, path := range f.dsnFiles {
+		dsn, err := secretFile(path)
+		if err != nil {
+			return t, err
+		}
+		t.Shards = append(t.Shards, shardConfig{Name: fmt.Sprintf("shard%d", i), DSN: dsn})
+	}
+	return t, t.validate()
+}
+
+func (f *runFlags) run(ctx context.Context, std streams) error {
+	c, tc, err := f.resolve()
+	if err != nil {
+		return err
+	}
+	t, err := newTarget(tc)
+	if err != nil {
+		return err
+	}
+	byName, err := loadPlaybooks(t.catalog(), append(c.Playbooks, f.files...))
+	if err != nil {
+		return err
+	}
+	name := c.Playbook
+	if f.playbook != "" {
+		name = f.playbook
+	}
+	p, err := pick(byName, name)
+	if err != nil {
+		return err
+	}
+	var sinks []sink
+	if f.notify {
+		if sinks, err = newSinks(c.Notify, std.err); err != nil {
+			return err
+		}
+		if len(sinks) == 0 {
+			return fmt.Errorf("--notify: %s names no sink under notify", f.config)
+		}
+	}
+	level := slog.LevelError
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	logger := newLogger(std, level)
+	t.open(ctx, logger)
+	defer t.close(context.WithoutCancel(ctx))
+
+	in := playbooks.Incident{Trigger: "manual", Title: "asked by hand", Playbook: p.Name, Target: t.name, StartedAt: time.Now()}
+	runner := &playbooks.Runner{Logger: logger}
+	report := runner.Run(ctx, p, in)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	in.ID = report.ID
+	if err := writeReport(std.out, report, f.output); err != nil {
+		return err
+	}
+	for _, s := range sinks {
+		sendCtx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+		_, err := s.Notify(sendCtx, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report})
+		cancel()
+		if err != nil {
+			return fmt.Errorf("send the report: %s: %w", s.name, err)
+		}
+	}
+	return exitFor(report.Verdict)
+}
+
+// writeReport prints the report as text or as JSON, with a line feed after it.
+func writeReport(w io.Writer, r playbooks.Report, format string) error {
+	if format == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	return notify.Text(w, r, notify.TextOptions{})
+}
+
+// exitFor is the exit code that tells the verdict to a script.
+func exitFor(v playbooks.Verdict) error {
+	switch v {
+	case playbooks.Healthy:
+		return nil
+	case playbooks.CauseFound:
+		return exitCode(exitCauseFound)
+	default:
+		return exitCode(exitInconclusive)
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/regpath/diagnose/notify"
+	"github.com/regpath/diagnose/notify/slack"
+	"github.com/regpath/diagnose/notify/text"
+)
+
+// sink is a notifier under a name that stays the same over restarts.
+type sink struct {
+	name string
+	notify.Notifier
+}
+
+// newSinks opens the sinks of the configuration; stdout goes to out.
+func newSinks(configs []notifyConfig, out io.Writer) ([]sink, error) {
+	var sinks []sink
+	for i, c := range configs {
+		s, err := newSink(c, out)
+		if err != nil {
+			return nil, fmt.Errorf("notify[%d]: %w", i, err)
+		}
+		sinks = append(sinks, s)
+	}
+	return sinks, nil
+}
+
+func newSink(c notifyConfig, out io.Writer) (sink, error) {
+	switch {
+	case c.Slack != nil:
+		name := "slack:" + c.Slack.Channel
+		bot, err := slack.NewBot(slack.BotConfig{Name: name, Token: c.Slack.Token.Secret, Channel: c.Slack.Channel, APIURL: c.Slack.APIURL})
+		return sink{name, bot}, err
+	case c.SlackWebhook != nil:
+		const name = "slack-webhook"
+		hook, err := slack.NewWebhook(slack.WebhookConfig{Name: name, URL: c.SlackWebhook.URL.Secret})
+		return sink{name, hook}, err
+	default:
+		return sink{text.Name, text.New(out, notify.TextOptions{})}, nil
+	}
+}
