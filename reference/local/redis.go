@@ -146,7 +146,8 @@ func (e *embeddedRedis) start(_ context.Context, addr string) error {
 		return fmt.Errorf("%w: %w", errExited, err)
 	}
 	// Keys in miniredis expire only when it is told that time goes by.
-	e.quit = make(chan struct{})
+	quit := make(chan struct{}) // the goroutine must not read the field, which stop clears
+	e.quit = quit
 	e.clock.Go(func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
@@ -156,7 +157,7 @@ func (e *embeddedRedis) start(_ context.Context, addr string) error {
 			case now := <-tick.C:
 				e.mini.FastForward(now.Sub(last))
 				last = now
-			case <-e.quit:
+			case <-quit:
 				return
 			}
 		}
