@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -310,81 +308,6 @@ func testR14(t *testing.T, in *Inbox, h http.Handler) {
 	}
 }
 
-func testR15(t *testing.T, in *Inbox, h http.Handler) {
-	anonymous := func(receiver, status, ends string) []byte {
-		return fmt.Appendf(nil, `{"receiver":%q,"groupLabels":{"b":"2","a":"1"},"alerts":[{"status":%q,"labels":{"alertname":"X"},"startsAt":%q,"endsAt":%q}]}`,
-			receiver, status, at(9), ends)
-	}
-	for _, step := range []struct {
-		body []byte
-		want []Effect
-	}{
-		{anonymous("r", "firing", ""), []Effect{Opened}},
-		{anonymous("r", "firing", ""), []Effect{Repeated}},
-		{anonymous("other", "resolved", at(1)), nil},
-		{anonymous("r", "resolved", at(1)), []Effect{Closed}},
-	} {
-		if code, got := post(t, h, step.body); code != http.StatusOK || !slices.Equal(got, step.want) {
-			t.Errorf("post %s: got %d %v, want %v", step.body, code, got, step.want)
-		}
-	}
-	onlyIncident(t, in)
-}
-
-func testR16(t *testing.T, in *Inbox, h http.Handler) {
-	wantPost(t, h, "15-time-garbage.json", Opened)
-	if r := onlyIncident(t, in); !r.StartedAt.Equal(time.Date(2026, 11, 30, 10, 34, 45, 98536000, time.UTC)) {
-		t.Errorf("StartedAt: got %s, want that of the readable alert", r.StartedAt)
-	}
-	for spelt, want := range map[string]time.Time{
-		`"2026-11-30T11:00:00.123456789+05:30"`: time.Date(2026, 11, 30, 5, 30, 0, 123456789, time.UTC),
-		`"0001-01-01T00:00:00Z"`:                {},
-		`null`:                                  {},
-	} {
-		var s stamp
-		if err := s.UnmarshalJSON([]byte(spelt)); err != nil || s.bad || !s.t.Equal(want) {
-			t.Errorf("time %s: got %v, bad %t, %v, want %v", spelt, s.t, s.bad, err, want)
-		}
-	}
-}
-
-func testR18(t *testing.T, in *Inbox, h http.Handler) {
-	wantPost(t, h, "v35-utf8-label-names-emoji-nul-rtl-slackmentions.json", Opened)
-	inc, _, err := load(t.Context(), in.store.read, onlyIncident(t, in).ID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := inc.Alerts[0].Labels
-	if l["region/区域"] != "华东-1" || l["service.name"] != "zahlung" || l["nul"] != "a\x00b" || l["nl"] != "line1\nline2" {
-		t.Errorf("labels did not survive: %q", l)
-	}
-}
-
-func testR19(t *testing.T, in *Inbox, h http.Handler) {
-	for quoted, want := range map[string]string{
-		`team\.sre\+p0 \(night\)`:             `team.sre+p0 (night)`,
-		`team.sre+p0 (night)`:                 `team.sre+p0 (night)`,
-		`stage/infra-alertmanager-config/web`: `stage/infra-alertmanager-config/web`,
-		`a\\b`:                                `a\b`,
-		`trailing\`:                           `trailing\`,
-		`C:\temp`:                             `C:\temp`,
-		`\[x\]\{1\}\^\$\|\*\?`:                `[x]{1}^$|*?`,
-	} {
-		if got := receiverName(quoted); got != want {
-			t.Errorf("receiver %q: got %q, want %q", quoted, got, want)
-		}
-	}
-	for i, receiver := range []string{`team.sre`, `team\.sre`} {
-		body := message("x", map[string]any{"receiver": receiver, "groupKey": ""}, firing("a", 5))
-		if _, got := post(t, h, body); !slices.Equal(got, []Effect{[]Effect{Opened, Repeated}[i]}) {
-			t.Errorf("receiver %q: got %v", receiver, got)
-		}
-	}
-	if got := onlyIncident(t, in).Receiver; got != "team.sre" {
-		t.Errorf("receiver: got %q, want team.sre", got)
-	}
-}
-
 func testR21(t *testing.T, in *Inbox, h http.Handler) {
 	w := &fakeWorker{}
 	in.opts.Worker = w
@@ -405,107 +328,5 @@ func testR21(t *testing.T, in *Inbox, h http.Handler) {
 	settle(t, in)
 	if got := len(w.all()); got != 3 {
 		t.Errorf("got %d runs, want 3: opened, updated, resolved", got)
-	}
-}
-
-// TestGroupMoves: the sender's configuration changes, and with it the key of
-// the group, while its alert fires.
-func TestGroupMoves(t *testing.T) {
-	t.Parallel()
-	in := openInbox(t, Options{})
-	h := newHandler(in)
-	for _, step := range []struct {
-		key   string
-		alert alertSpec
-		want  []Effect
-	}{
-		{"{}/{a}:x", firing("a", 30), []Effect{Opened}},
-		{"{}/{b}:x", firing("a", 30), []Effect{Repeated}},
-		{"{}/{c}:x", firing("b", 30), []Effect{Opened}}, // no alert in common
-		{"{}/{b}:x", resolved("a", 30, 5), []Effect{Closed}},
-	} {
-		if _, got := post(t, h, message("x", map[string]any{"groupKey": step.key}, step.alert)); !slices.Equal(got, step.want) {
-			t.Errorf("%s %v: got %v, want %v", step.key, step.alert, got, step.want)
-		}
-	}
-}
-
-// TestWrongClock: a sender whose clock is ahead is taken in, resolved, and heard
-// again once its clock is right.
-func TestWrongClock(t *testing.T) {
-	t.Parallel()
-	in := openInbox(t, Options{})
-	h := newHandler(in)
-	for _, step := range []struct {
-		alert alertSpec
-		want  []Effect
-	}{
-		{firing("a", -600), []Effect{Opened}},
-		{resolved("a", -600, -700), []Effect{Closed}},
-		{firing("a", -5), []Effect{Opened}},
-		{alertSpec{"a", "resolved", at(-5), "soon"}, []Effect{Closed}},
-		{firing("a", -6), []Effect{Opened}},
-	} {
-		if _, got := post(t, h, message("x", nil, step.alert)); !slices.Equal(got, step.want) {
-			t.Errorf("%v: got %v, want %v", step.alert, got, step.want)
-		}
-	}
-	for _, r := range incidents(t, in) {
-		if r.StartedAt.After(noon()) || r.ResolvedAt.After(noon()) {
-			t.Errorf("got %+v, want no time in the future", r)
-		}
-	}
-}
-
-// TestTwoRoutes: one alert that reaches two receivers is one incident.
-func TestTwoRoutes(t *testing.T) {
-	t.Parallel()
-	in := openInbox(t, Options{})
-	h := newHandler(in)
-	wantPost(t, h, "v35-same-alert-two-routes-a.json", Opened)
-	wantPost(t, h, "v35-same-alert-two-routes-b.json", Repeated)
-}
-
-// TestGroupLife follows a captured group through all its messages.
-func TestGroupLife(t *testing.T) {
-	t.Parallel()
-	w := &fakeWorker{}
-	in := openInbox(t, Options{Worker: w})
-	h := newHandler(in)
-	start(t, in)
-	for _, step := range []struct {
-		name   string
-		want   Effect
-		firing int
-		alerts int
-	}{
-		{"v35-group-firing-5-first-flush.json", Opened, 4, 4},
-		{"v35-group-firing-5.json", Updated, 5, 5},
-		{"v35-group-firing-5.json", Repeated, 5, 5},
-		{"v35-group-mixed-firing-and-resolved.json", Updated, 3, 5},
-		{"v35-group-firing-5.json", Repeated, 3, 5}, // late: the two have ended
-		{"v35-group-all-resolved.json", Closed, 0, 5},
-	} {
-		wantPost(t, h, step.name, step.want)
-		settle(t, in)
-		if r := onlyIncident(t, in); r.Firing != step.firing || r.Alerts != step.alerts {
-			t.Errorf("after %s: got %d firing of %d, want %d of %d", step.name, r.Firing, r.Alerts, step.firing, step.alerts)
-		}
-	}
-	if got := len(w.all()); got != 4 {
-		t.Errorf("got %d runs, want 4", got)
-	}
-}
-
-// TestStoreNeedsWorker: an inbox without a worker would promise and not keep.
-func TestStoreNeedsWorker(t *testing.T) {
-	t.Parallel()
-	if in, err := Open(t.Context(), t.TempDir()+"/store.db", Options{}); err == nil || !strings.Contains(err.Error(), "no worker") {
-		t.Errorf("got %v, %v, want an error", in, err)
-	}
-	in := openInbox(t, Options{})
-	stop(t, in)
-	if _, err := in.Store(t.Context(), Message{}); !errors.Is(err, ErrStopped) {
-		t.Errorf("Store after Stop: got %v, want ErrStopped", err)
 	}
 }

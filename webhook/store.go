@@ -146,7 +146,11 @@ func (s *store) update(ctx context.Context, f func(*sql.Tx) error) error {
 		return fmt.Errorf("begin: %w", err)
 	}
 	if err := f(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
+		// The end of ctx has rolled it back already.
+		if undo := tx.Rollback(); !errors.Is(undo, sql.ErrTxDone) {
+			err = errors.Join(err, undo)
+		}
+		return err
 	}
 	if err := tx.Commit(); err != nil {
 		return fmt.Errorf("commit: %w", err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -218,6 +219,25 @@ func TestStorm(t *testing.T) {
 	out, err := in.Store(t.Context(), m)
 	if err != nil || len(out) != 1 || out[0].Effect != Closed {
 		t.Errorf("all resolved: got %v, %v, want resolved", out, err)
+	}
+}
+
+// TestStormMemory is not parallel: all that is allocated meanwhile is its own,
+// and more than what is held at any time.
+func TestStormMemory(t *testing.T) {
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	r := request(readCase(t, "33-5000-alerts.json"))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if code, _ := serve(t, h, r); code != http.StatusOK {
+		t.Fatalf("got %d, want 200", code)
+	}
+	runtime.ReadMemStats(&after)
+	used := (after.TotalAlloc - before.TotalAlloc) >> 20
+	t.Logf("a body of 1.7 MiB with 5,000 alerts: %d MiB allocated", used)
+	if used > 64 {
+		t.Errorf("allocated %d MiB, want at most 64", used)
 	}
 }
 

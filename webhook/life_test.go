@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestGroupMoves: the sender's configuration changes, and with it the key of
+// the group, while its alert fires.
+func TestGroupMoves(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	for _, step := range []struct {
+		key   string
+		alert alertSpec
+		want  []Effect
+	}{
+		{"{}/{a}:x", firing("a", 30), []Effect{Opened}},
+		{"{}/{b}:x", firing("a", 30), []Effect{Repeated}},
+		{"{}/{c}:x", firing("b", 30), []Effect{Opened}}, // no alert in common
+		{"{}/{b}:x", resolved("a", 30, 5), []Effect{Closed}},
+	} {
+		if _, got := post(t, h, message("x", map[string]any{"groupKey": step.key}, step.alert)); !slices.Equal(got, step.want) {
+			t.Errorf("%s %v: got %v, want %v", step.key, step.alert, got, step.want)
+		}
+	}
+}
+
+// TestWrongClock: a sender whose clock is ahead is taken in, resolved, and heard
+// again once its clock is right.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	for _, step := range []struct {
+		alert alertSpec
+		want  []Effect
+	}{
+		{firing("a", -600), []Effect{Opened}},
+		{resolved("a", -600, -700), []Effect{Closed}},
+		{firing("a", -5), []Effect{Opened}},
+		{alertSpec{"a", "resolved", at(-5), "soon"}, []Effect{Closed}},
+		{firing("a", -6), []Effect{Opened}},
+	} {
+		if _, got := post(t, h, message("x", nil, step.alert)); !slices.Equal(got, step.want) {
+			t.Errorf("%v: got %v, want %v", step.alert, got, step.want)
+		}
+	}
+	for _, r := range incidents(t, in) {
+		if r.StartedAt.After(noon()) || r.ResolvedAt.After(noon()) {
+			t.Errorf("got %+v, want no time in the future", r)
+		}
+	}
+}
+
+// TestTwoRoutes: one alert that reaches two receivers is one incident.
+func TestTwoRoutes(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	wantPost(t, h, "v35-same-alert-two-routes-a.json", Opened)
+	wantPost(t, h, "v35-same-alert-two-routes-b.json", Repeated)
+}
+
+// TestGroupLife follows a captured group through all its messages.
+func TestGroupLife(t *testing.T) {
+	t.Parallel()
+	w := &fakeWorker{}
+	in := openInbox(t, Options{Worker: w})
+	h := newHandler(in)
+	start(t, in)
+	for _, step := range []struct {
+		name   string
+		want   Effect
+		firing int
+		alerts int
+	}{
+		{"v35-group-firing-5-first-flush.json", Opened, 4, 4},
+		{"v35-group-firing-5.json", Updated, 5, 5},
+		{"v35-group-firing-5.json", Repeated, 5, 5},
+		{"v35-group-mixed-firing-and-resolved.json", Updated, 3, 5},
+		{"v35-group-firing-5.json", Repeated, 3, 5}, // late: the two have ended
+		{"v35-group-all-resolved.json", Closed, 0, 5},
+	} {
+		wantPost(t, h, step.name, step.want)
+		settle(t, in)
+		if r := onlyIncident(t, in); r.Firing != step.firing || r.Alerts != step.alerts {
+			t.Errorf("after %s: got %d firing of %d, want %d of %d", step.name, r.Firing, r.Alerts, step.firing, step.alerts)
+		}
+	}
+	if got := len(w.all()); got != 4 {
+		t.Errorf("got %d runs, want 4", got)
+	}
+}
+
+// TestStoreNeedsWorker: an inbox without a worker would promise and not keep.
+func TestStoreNeedsWorker(t *testing.T) {
+	t.Parallel()
+	if in, err := Open(t.Context(), t.TempDir()+"/store.db", Options{}); err == nil || !strings.Contains(err.Error(), "no worker") {
+		t.Errorf("got %v, %v, want an error", in, err)
+	}
+	in := openInbox(t, Options{})
+	stop(t, in)
+	if _, err := in.Store(t.Context(), Message{}); !errors.Is(err, ErrStopped) {
+		t.Errorf("Store after Stop: got %v, want ErrStopped", err)
+	}
+}
