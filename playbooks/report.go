@@ -23,7 +23,8 @@ type Incident struct {
 	// ResolvedAt is zero while the incident is open.
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	Alerts     []Alert   `json:"alerts,omitempty"`
-	// HiddenAlerts counts alerts that the sender cut off (max_alerts).
+	// HiddenAlerts counts the alerts that are not in Alerts: cut off by the sender
+	// (max_alerts), or beyond what the store keeps.
 	HiddenAlerts uint64 `json:"hidden_alerts,omitempty"`
 }
 
