@@ -79,6 +79,8 @@ func (m *masker) next() {
 			m.punct(" ")
 		}
 	case r == '<' && m.placeholder():
+	case strings.HasPrefix(m.in, "::") && !m.glued:
+		m.word() // an IPv6 address
 	case r == '"' || r == '`' || r == '“' || r == '«' || r == '\'' && !m.glued:
 		m.quoted(r, size)
 	case strings.ContainsRune("([{", r) && strings.HasSuffix(m.sep, "="):
@@ -162,6 +164,9 @@ func (m *masker) word() {
 		}
 	}
 	w := strings.TrimRight(m.in[:end], ".:!?")
+	if strings.HasPrefix(m.in[end:], ">") {
+		w = strings.TrimSuffix(w, "-") // an arrow
+	}
 	if w == "" {
 		w = m.in[:end]
 	}

@@ -19,6 +19,7 @@ type Checker struct {
 	mu       sync.Mutex
 	handlers map[string]http.HandlerFunc
 	asked    []string
+	aborted  int
 	conns    map[net.Conn]bool
 	most     int
 }
@@ -48,6 +49,9 @@ func JSON(doc string) http.HandlerFunc {
 		_, _ = w.Write([]byte(doc))
 	}
 }
+
+// Abort is a handler that drops the connection instead of answering.
+func Abort(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 // Serve sets what is served at path from now on.
 func (c *Checker) Serve(path string, h http.HandlerFunc) {
@@ -101,7 +105,22 @@ func (c *Checker) handle(w http.ResponseWriter, r *http.Request) {
 	if h == nil {
 		h = http.NotFound
 	}
+	defer func() {
+		if v := recover(); v != nil {
+			c.mu.Lock()
+			c.aborted++
+			c.mu.Unlock()
+			panic(v)
+		}
+	}()
 	h(w, r)
+}
+
+// Aborted returns how many requests ended with a dropped connection.
+func (c *Checker) Aborted() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.aborted
 }
 
 func (c *Checker) count(conn net.Conn, state http.ConnState) {

@@ -44,7 +44,8 @@ type HTTPOptions struct {
 }
 
 // HTTP reads the documents of the diagnostic contract from one service. It is
-// safe for concurrent use.
+// safe for concurrent use. A kept connection that turns out to be broken is
+// replaced once, by the transport, and counted; nothing else is repeated.
 type HTTP struct {
 	base    *url.URL
 	token   Secret
