@@ -1,0 +1,97 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/regpath/diagnose/notify/slack/slacktest"
+)
+
+// postAlert sends the demo's notification and returns the status.
+func postAlert(t *testing.T, hook string) int {
+	t.Helper()
+	var body bytes.Buffer
+	values := map[string]string{"Instance": "checker", "StartsAt": "2026-11-30T10:00:00Z"}
+	if err := template.Must(template.New("").Parse(demoAlert)).Execute(&body, values); err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hook, &body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+canary)
+	resp, err := (&http.Client{Timeout: 5 * time.Second}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := resp.Body.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+// TestKilledAgentFinishes kills the agent with SIGKILL between the 2xx and the
+// report: the next one on the same store finishes it, in the same message.
+func TestKilledAgentFinishes(t *testing.T) {
+	t.Parallel()
+	// The target hangs until it is let go, so that the kill hits a run under way.
+	var asked atomic.Int32
+	release := make(chan struct{})
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		select {
+		case <-release:
+			http.NotFound(w, r)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(target.Close)
+	chat := slacktest.Start(t)
+	config := fmt.Sprintf(`
+store: %q
+webhook: {tokens: [%s]}
+targets: [{name: registration, checker: {url: %q}}]
+notify: [{slack: {token: %s, channel: %s, api_url: %q}}]
+`, filepath.Join(t.TempDir(), "diagnose.db"), canary, target.URL, slacktest.Token, slacktest.ChannelID, chat.APIURL())
+
+	first, hook := startAgent(t, config)
+	opened := asked.Load()
+	if got := postAlert(t, hook); got != http.StatusOK {
+		t.Fatalf("post: got status %d, want 200", got)
+	}
+	eventually(t, "the run is under way and announced", 10*time.Second, func() bool {
+		return asked.Load() > opened && len(chat.Roots()) == 1
+	})
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Wait(); err == nil {
+		t.Fatal("the agent ended by itself before it was killed")
+	}
+	close(release)
+
+	_, hook = startAgent(t, config)
+	eventually(t, "the report is there", 30*time.Second, func() bool {
+		return strings.Contains(chat.Roots()[0].FirstLine(), "Cannot tell")
+	})
+	// The sender repeats itself, as Alertmanager does.
+	if got := postAlert(t, hook); got != http.StatusOK {
+		t.Errorf("repeat: got status %d, want 200", got)
+	}
+	posts := chat.Count("chat.postMessage")
+	if roots := chat.Roots(); len(roots) != 1 {
+		t.Errorf("got %d messages in the channel, want 1", len(roots))
+	}
+	if again := chat.Count("chat.postMessage"); again != posts {
+		t.Errorf("something was posted after the report: %d posts, then %d", posts, again)
+	}
+}
