@@ -2,7 +2,7 @@ package bloom
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"math"
 	"net/http"
 	"strings"
@@ -228,7 +228,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%+v: got no error", o)
 		}
 	}
-	if _, err := Kind(nil).New(func(any) error { return fmt.Errorf("line 7: no such option") }); err == nil {
+	if _, err := Kind(nil).New(func(any) error { return errors.New("line 7: no such option") }); err == nil {
 		t.Error("an error of decode is lost")
 	}
 }

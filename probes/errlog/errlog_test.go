@@ -198,10 +198,10 @@ func TestDroppedEntries(t *testing.T) {
 func TestLayerFromTheText(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]groupKey{
-		"redis: connection pool timeout":                {layer: "redis"},
+		"redis: connection pool timeout":                  {layer: "redis"},
 		"FATAL: sorry, too many clients (SQLSTATE 53300)": {layer: "shard", code: "53300"},
-		"ERR non scaling filter is full":                {layer: "bloom"},
-		"context deadline exceeded":                     {layer: "unknown"},
+		"ERR non scaling filter is full":                  {layer: "bloom"},
+		"context deadline exceeded":                       {layer: "unknown"},
 	} {
 		if got := keyOf(source.LoggedError{Message: message}); got != want {
 			t.Errorf("%q: got %+v, want %+v", message, got, want)

@@ -251,7 +251,7 @@ func (m *masker) private(low string) bool {
 	case schemes[low] && sensitive[m.prev]:
 		return false // "Authorization: Bearer …": the next word is the secret
 	case strings.HasSuffix(strings.TrimRight(m.sep, " "), "="):
-		return !(plainKeys[m.prev] && len(low) <= maxWord && wordShape.MatchString(low))
+		return !plainKeys[m.prev] || len(low) > maxWord || !wordShape.MatchString(low)
 	case strings.Trim(m.sep, " :") != "":
 		return false
 	case sensitive[m.prev]:

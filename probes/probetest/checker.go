@@ -60,6 +60,9 @@ func (c *Checker) Serve(path string, h http.HandlerFunc) {
 	c.handlers[path] = h
 }
 
+// URL returns the checker's base URL.
+func (c *Checker) URL() string { return c.server.URL }
+
 // Source returns a source that reads from the checker.
 func (c *Checker) Source(t testing.TB) *source.HTTP {
 	t.Helper()
@@ -79,7 +82,7 @@ func (c *Checker) SourceWithin(t testing.TB, timeout time.Duration) *source.HTTP
 
 // Close stops listening and drops all connections: from now on they are refused.
 func (c *Checker) Close() {
-	c.server.Listener.Close()
+	_ = c.server.Listener.Close()
 	c.server.CloseClientConnections()
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -208,24 +209,26 @@ func answers(doc string) map[string]struct {
 		serve http.HandlerFunc
 		want  string
 	}{
-		"truncated":     {text("application/json", doc[:len(doc)/2]), "cut off"},
-		"cut body":      {cutBody(doc), "cut off"},
-		"empty":         {text("application/json", ""), "empty"},
-		"no JSON":       {text("application/json", "hello"), "JSON"},
-		"array":         {text("application/json", "["+doc+"]"), "not a JSON object"},
-		"null":          {text("application/json", "null"), "not a JSON object"},
-		"trailing":      {text("application/json", doc+doc), "more after"},
-		"HTML":          {text("text/html", "<html><body>It works</body></html>"), "HTML"},
-		"login":         {text("text/html; charset=utf-8", `<form>Sign in <input type="password"></form>`), "login page"},
-		"hidden HTML":   {text("application/json", "<!doctype html><p>"), "HTML"},
-		"huge":          {text("application/json", `{"now":"`+strings.Repeat("x", 5<<20)+`"}`), "larger than"},
-		"NaN":           {text("application/json", `{"now":NaN}`), "not valid JSON"},
-		"error":         {status(500), "500"},
-		"unavailable":   {status(503), "503"},
-		"absent":        {status(404), "404"},
-		"unauthorized":  {status(401), "token"},
-		"no content":    {status(204), "204"},
-		"not here":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://sso.example.com/login?token=hunter2", 302) }, "sso.example.com"},
+		"truncated":    {text("application/json", doc[:len(doc)/2]), "cut off"},
+		"cut body":     {cutBody(doc), "cut off"},
+		"empty":        {text("application/json", ""), "empty"},
+		"no JSON":      {text("application/json", "hello"), "JSON"},
+		"array":        {text("application/json", "["+doc+"]"), "not a JSON object"},
+		"null":         {text("application/json", "null"), "not a JSON object"},
+		"trailing":     {text("application/json", doc+doc), "more after"},
+		"HTML":         {text("text/html", "<html><body>It works</body></html>"), "HTML"},
+		"login":        {text("text/html; charset=utf-8", `<form>Sign in <input type="password"></form>`), "login page"},
+		"hidden HTML":  {text("application/json", "<!doctype html><p>"), "HTML"},
+		"huge":         {text("application/json", `{"now":"`+strings.Repeat("x", 5<<20)+`"}`), "larger than"},
+		"NaN":          {text("application/json", `{"now":NaN}`), "not valid JSON"},
+		"error":        {status(500), "500"},
+		"unavailable":  {status(503), "503"},
+		"absent":       {status(404), "404"},
+		"unauthorized": {status(401), "token"},
+		"no content":   {status(204), "204"},
+		"not here": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://sso.example.com/login?token=hunter2", http.StatusFound)
+		}, "sso.example.com"},
 		"abort":         {Abort, "closed"},
 		"empty object":  {text("application/json", "{}"), ""},
 		"deep":          {text("application/json", strings.Repeat(`{"a":`, 20000)+"1"+strings.Repeat("}", 20000)), "JSON"},
@@ -242,7 +245,7 @@ func answers(doc string) map[string]struct {
 func cutBody(doc string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Content-Length", fmt.Sprint(len(doc)+10))
+		w.Header().Set("Content-Length", strconv.Itoa(len(doc)+10))
 		_, _ = io.WriteString(w, doc)
 	}
 }
@@ -272,10 +275,11 @@ func (s Subject) broken(t *testing.T) {
 				c := NewChecker(t, s.Docs)
 				c.Serve(path, answer.serve)
 				ev, _ := s.check(t, c)
-				reasons := ""
+				list := make([]string, 0, len(ev.Missing))
 				for _, m := range ev.Missing {
-					reasons += m.Reason + "\n"
+					list = append(list, m.Reason)
 				}
+				reasons := strings.Join(list, "\n")
 				if !strings.Contains(reasons, answer.want) {
 					t.Errorf("no reason says %q:\n%s", answer.want, reasons)
 				}

@@ -146,7 +146,7 @@ func freePort(t testing.TB) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	addr, _ := l.Addr().(*net.TCPAddr)
 	return addr.Port
 }

@@ -103,7 +103,7 @@ func (p *probe) name() string {
 		name = p.api.Name()
 	}
 	if len(p.dbs) > 0 {
-		name += fmt.Sprintf(", postgres %s", p.dbs[0].Address())
+		name += ", postgres " + p.dbs[0].Address()
 	}
 	if len(p.dbs) > 1 {
 		name += fmt.Sprintf(" and %d more", len(p.dbs)-1)

@@ -66,7 +66,7 @@ func htmlReason(body []byte) string {
 func label(v reflect.Value, path string) {
 	switch v.Kind() { //nolint:exhaustive // the documents are made of these two
 	case reflect.Struct:
-		if n, ok := v.Addr().Interface().(*probes.Number); ok {
+		if n, ok := reflect.TypeAssert[*probes.Number](v.Addr()); ok {
 			*n = n.Named(path)
 			return
 		}

@@ -190,7 +190,7 @@ func (h *HTTP) send(run context.Context, cost *probes.Cost, method, path string,
 	if err != nil {
 		return nil, h.failed(run, err, connected)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	cost.Bytes += int64(len(answer))
 	if status := statusReason(resp); status != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -68,7 +69,7 @@ func (p *Postgres) Address() string {
 	if strings.HasPrefix(p.config.Host, "/") {
 		return p.config.Host
 	}
-	return net.JoinHostPort(p.config.Host, fmt.Sprint(p.config.Port))
+	return net.JoinHostPort(p.config.Host, strconv.Itoa(int(p.config.Port)))
 }
 
 // Open opens the connection, so that it stands before it is needed: a server
@@ -157,8 +158,7 @@ func (p *Postgres) drop() {
 }
 
 func (p *Postgres) failed(run context.Context, err error) error {
-	var answer *pgconn.PgError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		text := "SQLSTATE " + answer.Code
 		switch {
 		// Class 28: invalid authorization; 3D000: no such database; 42501: no privilege.

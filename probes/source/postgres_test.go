@@ -245,7 +245,7 @@ func startupParameters(t *testing.T) string {
 			got <- err.Error()
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		buf := make([]byte, 4096)
 		n, _ := conn.Read(buf)
 		got <- string(buf[:n])

@@ -198,8 +198,7 @@ func (r *Redis) drop() {
 }
 
 func (r *Redis) failed(run context.Context, err error) error {
-	var answer redis.Error
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[redis.Error](err); ok {
 		prefix, _, _ := strings.Cut(answer.Error(), " ")
 		switch {
 		case strings.Contains(answer.Error(), "max number of clients"):

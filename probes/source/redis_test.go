@@ -79,7 +79,7 @@ func TestRedisNamesItsConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer other.Close()
+	defer func() { _ = other.Close() }()
 	list, err := other.ClientList(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestRedisRedialsABrokenConnectionOnce(t *testing.T) {
 	}
 	before := want(t, info(t, r), "total_connections_received")
 	other := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1})
-	defer other.Close()
+	defer func() { _ = other.Close() }()
 	if err := other.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestRedisSurvivesNonsense(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer l.Close()
+			defer func() { _ = l.Close() }()
 			go func() {
 				for {
 					conn, err := l.Accept()

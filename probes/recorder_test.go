@@ -1,0 +1,47 @@
+package probes_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+func TestRecorder(t *testing.T) {
+	t.Parallel()
+	docs := []probes.FactDoc{{Name: "a", Unit: probes.Seconds}, {Name: "b"}, {Name: "c"}, {Name: "d", Unit: probes.Bool}, {Name: "e", Unit: probes.Ratio}, {Name: "f"}}
+	rec := probes.NewRecorder(docs)
+	rec.Set("a", probes.Known(1))
+	rec.Set("a", probes.Known(2)) // the first word counts
+	rec.Miss("too late", "a", "b")
+	rec.Set("b", probes.Known(3))
+	rec.Set("c", probes.Unknown("too late"))
+	rec.SetBool("d", true)
+	rec.SetSampled("e", probes.Known(0.5), probes.Interval{Low: 0.4, High: 0.6})
+	rec.Row(probes.Row{Table: "t", Key: "k"})
+	rec.Cost().Queries = 3
+	ev, err := rec.Evidence("here", time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ev.Facts) != 3 || ev.Facts[0] != (probes.Fact{Name: "a", Value: 1, Unit: probes.Seconds}) || ev.Facts[1].Value != 1 || ev.Facts[2].Interval.High != 0.6 {
+		t.Errorf("facts: got %+v", ev.Facts)
+	}
+	if len(ev.Missing) != 2 || strings.Join(ev.Missing[0].Facts, ",") != "b,c" || strings.Join(ev.Missing[1].Facts, ",") != "f" {
+		t.Errorf("missing: got %+v, want b and c for one reason and f, of which nothing was said", ev.Missing)
+	}
+	if ev.Source != "here" || ev.Window != time.Second || ev.Cost.Queries != 3 || len(ev.Rows) != 1 || time.Since(ev.At) > time.Minute {
+		t.Errorf("the rest: got %+v", ev)
+	}
+}
+
+func TestRecorderWithoutFacts(t *testing.T) {
+	t.Parallel()
+	rec := probes.NewRecorder([]probes.FactDoc{{Name: "a"}, {Name: "b"}})
+	rec.Miss("connection refused", "a", "b")
+	ev, err := rec.Evidence("here", 0)
+	if err == nil || !strings.Contains(err.Error(), "connection refused") || len(ev.Missing) != 1 {
+		t.Errorf("got %v and %+v, want an error with the reason, and the evidence of the attempt", err, ev)
+	}
+}
