@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -75,7 +76,7 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 // the name is free.
 func (r *Redis) Lookup(ctx context.Context, name string) (Answer, error) {
 	var value string
-	err := r.do(ctx, func(ctx context.Context, c *redis.Client) (err error) {
+	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) (err error) {
 		value, err = c.Get(ctx, keyPrefix+name).Result()
 		return err
 	})
@@ -99,9 +100,8 @@ func (r *Redis) Lookup(ctx context.Context, name string) (Answer, error) {
 
 // MarkTaken sets the exact marker of name and replaces a "free" entry.
 func (r *Redis) MarkTaken(ctx context.Context, name string) error {
-	ttl := TakenTTL + rand.N(TakenTTLJitter)
-	err := r.do(ctx, func(ctx context.Context, c *redis.Client) error {
-		return c.Set(ctx, keyPrefix+name, valueTaken, ttl).Err()
+	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
+		return c.Set(ctx, keyPrefix+name, valueTaken, takenTTL()).Err()
 	})
 	if err != nil {
 		return fmt.Errorf("set taken marker: %w", err)
@@ -109,11 +109,50 @@ func (r *Redis) MarkTaken(ctx context.Context, name string) error {
 	return nil
 }
 
+// bulk is how many markers MarkAllTaken sends at a time.
+const bulk = 500
+
+// MarkAllTaken sets the markers of many names, which warms a cache that is
+// empty.
+func (r *Redis) MarkAllTaken(ctx context.Context, names iter.Seq[string]) error {
+	batch := make([]string, 0, bulk)
+	send := func() error {
+		err := r.do(ctx, len(batch), func(ctx context.Context, c *redis.Client) error {
+			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for _, n := range batch {
+					p.Set(ctx, keyPrefix+n, valueTaken, takenTTL())
+				}
+				return nil
+			})
+			return err
+		})
+		batch = batch[:0]
+		if err != nil {
+			return fmt.Errorf("set taken markers: %w", err)
+		}
+		return nil
+	}
+	for n := range names {
+		if batch = append(batch, n); len(batch) < bulk {
+			continue
+		}
+		if err := send(); err != nil {
+			return err
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return send()
+}
+
+func takenTTL() time.Duration { return TakenTTL + rand.N(TakenTTLJitter) }
+
 // MarkFree notes that name was free when a shard was asked. It never replaces
 // an entry: the look-up may have begun before a registration whose marker is
 // already there.
 func (r *Redis) MarkFree(ctx context.Context, name string) error {
-	err := r.do(ctx, func(ctx context.Context, c *redis.Client) error {
+	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
 		return c.SetArgs(ctx, keyPrefix+name, valueFree, redis.SetArgs{Mode: "NX", TTL: FreeTTL}).Err()
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -126,7 +165,7 @@ func (r *Redis) MarkFree(ctx context.Context, name string) error {
 // called. It is what a forgotten Close does.
 func (r *Redis) Hold(ctx context.Context) (release func() error, err error) {
 	var held *redis.Conn
-	err = r.do(ctx, func(ctx context.Context, c *redis.Client) error {
+	err = r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
 		held = c.Conn()
 		return held.Ping(ctx).Err()
 	})
@@ -191,8 +230,9 @@ func (r *Redis) begin() *client {
 	return c
 }
 
-// do runs one command within its timeout and accounts for it.
-func (r *Redis) do(ctx context.Context, command func(context.Context, *redis.Client) error) error {
+// do runs n commands that are sent together, within the timeout of one, and
+// accounts for them.
+func (r *Redis) do(ctx context.Context, n int, command func(context.Context, *redis.Client) error) error {
 	c := r.begin()
 	defer c.running.Done()
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
@@ -200,7 +240,7 @@ func (r *Redis) do(ctx context.Context, command func(context.Context, *redis.Cli
 	start := time.Now()
 	err := command(ctx, c.Client)
 	took := time.Since(start)
-	r.commands.Add(1)
+	r.commands.Add(uint64(n))
 	r.busy.Add(int64(took))
 	if err != nil && !errors.Is(err, redis.Nil) {
 		r.failed.Add(1)

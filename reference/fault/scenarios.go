@@ -42,7 +42,7 @@ func Scenarios(names int, duration time.Duration) []Scenario {
 		return load.Profile{
 			Rate:          takenChecks + free + registrations,
 			Duration:      duration,
-			Workers:       128,
+			Workers:       256,
 			Names:         names,
 			ZipfS:         zipf,
 			RegisterShare: registrations / (takenChecks + free + registrations),
