@@ -147,11 +147,16 @@ func (l *line) verdictOn(err error, s sink, n notify.Notice) error {
 
 // stamp tells notices apart: the same stamp need not be said twice.
 func stamp(n notify.Notice) string {
-	report := ""
+	report, firing := "", 0
 	if n.Report != nil {
 		report = n.Report.ID
 	}
-	return fmt.Sprintf("%d/%s/%d", n.Phase, report, len(n.Incident.Alerts))
+	for _, a := range n.Incident.Alerts {
+		if a.Firing {
+			firing++
+		}
+	}
+	return fmt.Sprintf("%d/%s/%d/%d/%d", n.Phase, report, len(n.Incident.Alerts), firing, n.Incident.HiddenAlerts)
 }
 
 func recall[T any](ctx context.Context, memo webhook.Memo, key string) (*T, error) {
