@@ -9,7 +9,7 @@ import (
 
 // Recorder collects the evidence of one Check. It makes sure that every
 // documented fact comes out exactly once, either as a Fact or as Missing with
-// a reason. The first word about a name counts. A Recorder serves one Check
+// a reason, in the documented order. The first word about a name counts. A Recorder serves one Check
 // and one goroutine.
 type Recorder struct {
 	docs    []FactDoc
@@ -68,6 +68,10 @@ func (r *Recorder) Row(row Row) { r.ev.Rows = append(r.ev.Rows, row) }
 func (r *Recorder) Evidence(source string, window time.Duration) (Evidence, error) {
 	r.MissRest("not measured")
 	r.ev.Source, r.ev.Window, r.ev.At = source, window, time.Now()
+	slices.SortStableFunc(r.ev.Facts, func(a, b Fact) int { return r.index(a.Name) - r.index(b.Name) })
+	for _, m := range r.ev.Missing {
+		slices.SortStableFunc(m.Facts, func(a, b string) int { return r.index(a) - r.index(b) })
+	}
 	if len(r.ev.Facts) == 0 {
 		reasons := r.reasons[:min(len(r.reasons), 3)]
 		return r.ev, fmt.Errorf("nothing could be measured: %s", strings.Join(reasons, "; "))
@@ -86,10 +90,15 @@ func (r *Recorder) set(name string, n Number, iv *Interval) {
 		return
 	}
 	var unit Unit
-	if i := slices.IndexFunc(r.docs, func(d FactDoc) bool { return d.Name == name }); i >= 0 {
+	if i := r.index(name); i >= 0 {
 		unit = r.docs[i].Unit
 	}
 	r.ev.Facts = append(r.ev.Facts, Fact{Name: name, Value: v, Unit: unit, Interval: iv})
+}
+
+// index is the place of a fact in the documentation, -1 if it has none.
+func (r *Recorder) index(name string) int {
+	return slices.IndexFunc(r.docs, func(d FactDoc) bool { return d.Name == name })
 }
 
 func (r *Recorder) miss(name, why string) {

@@ -1,12 +1,15 @@
 package probetest
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -35,10 +38,33 @@ func (s *Server) Kill(t testing.TB) {
 
 func (s *Server) signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
-	// Postgres serves every connection from a process of its own: signal the group.
-	if err := syscall.Kill(-s.cmd.Process.Pid, sig); err != nil {
-		t.Fatalf("signal %v: %v", sig, err)
+	// Postgres serves every connection from a process of its own, in a group
+	// of its own.
+	pids := append(children(s.cmd.Process.Pid), s.cmd.Process.Pid)
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatalf("signal %v: %v", sig, err)
+		}
 	}
+}
+
+// children returns the processes that pid has started and that still run.
+func children(pid int) []int {
+	var found []int
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended since
+		}
+		// pid (name) state parent …; the name may hold anything.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err == nil && len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
+			found = append(found, child)
+		}
+	}
+	return found
 }
 
 // Redis starts a redis-server with the given further arguments and waits until

@@ -62,7 +62,7 @@ func recordServer(rec *probes.Recorder, a, b serverSample, span source.Span) {
 		rec.SetBool("reachable", !dead)
 		rec.SetBool("hung", errors.Is(b.err, source.ErrHung))
 		if dead {
-			rec.Row(probes.Row{Table: "redis server", Key: "the agent's own connection", Note: b.err.Error()})
+			rec.Row(probes.Row{Table: "redis server", Key: "the agent's own connection", Unit: probes.Bool, Note: b.err.Error()})
 		}
 	}
 	if len(b.pings) == pings && !source.Dead(b.err) {

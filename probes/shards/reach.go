@@ -73,7 +73,11 @@ func note(answers []answer, shard string) string {
 // tells nothing about them.
 func reachRows(rec *probes.Recorder, answers []answer) {
 	for _, a := range answers[:min(len(answers), maxShardRows)] {
-		rec.Row(probes.Row{Table: "shards", Key: a.shard, Value: a.took.Seconds(), Unit: probes.Seconds, Note: note(answers, a.shard)})
+		row := probes.Row{Table: "shards", Key: clip(a.shard), Unit: probes.Bool, Note: note(answers, a.shard)}
+		if a.err == nil {
+			row.Value = 1
+		}
+		rec.Row(row)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"github.com/regpath/diagnose/probes/source"
 )
 
+// minListed is the share of a shard's requests from which on a key is listed.
+const minListed = 0.02
+
 const (
 	maxShardRows  = 16
 	maxKeyShards  = 4 // shards whose keys are listed
@@ -34,8 +37,17 @@ func byLoad(loads []load) []load {
 func shardRows(rec *probes.Recorder, loads []load, answers []answer) {
 	for _, l := range byLoad(loads)[:min(len(loads), maxShardRows)] {
 		var notes []string
-		if v, ok := l.requests.Get(); ok {
-			notes = append(notes, fmt.Sprintf("%.0f requests", v))
+		row := probes.Row{Table: "shards", Key: clip(l.last.Shard)}
+		requests, counted := l.requests.Get()
+		if share, ok := l.share.Get(); ok {
+			row.Value, row.Unit = share, probes.Ratio
+			notes = append(notes, fmt.Sprintf("%.0f requests", requests))
+		} else if counted {
+			row.Value = requests
+			notes = append(notes, "requests in the window")
+		} else {
+			row.Value = l.last.Requests.Or(0)
+			notes = append(notes, "requests since the start")
 		}
 		if v, ok := l.latency.Get(); ok {
 			notes = append(notes, milliseconds(v)+" mean")
@@ -53,11 +65,14 @@ func shardRows(rec *probes.Recorder, loads []load, answers []answer) {
 		if n := note(answers, l.last.Shard); n != "" {
 			notes = append(notes, n)
 		}
-		rec.Row(probes.Row{Table: "shards", Key: clip(l.last.Shard), Value: l.share.Or(0), Unit: probes.Ratio, Note: strings.Join(notes, ", ")})
+		row.Note = strings.Join(notes, ", ")
+		rec.Row(row)
 	}
 }
 
 // keyRows lists the hottest keys: more of the busiest shard, some of the next.
+// Keys that carry no load to speak of are left out: they are people's names,
+// and nobody's business.
 func keyRows(rec *probes.Recorder, loads []load) {
 	for i, l := range byLoad(loads)[:min(len(loads), maxKeyShards)] {
 		top := l.keys()
@@ -71,7 +86,7 @@ func keyRows(rec *probes.Recorder, loads []load) {
 		})
 		for _, k := range keys[:min(len(keys), most)] {
 			bound, ok := certain(k.Count, k.Error).Get()
-			if !ok {
+			if !ok || bound < minListed*top.Total.Or(0) {
 				continue
 			}
 			text := fmt.Sprintf("%s: %.0f to %.0f of %.0f requests", clip(l.last.Shard), bound, k.Count.Or(0), top.Total.Or(0))

@@ -30,7 +30,7 @@ func ParseInfo(text string) Info {
 func (i Info) Number(field string) probes.Number {
 	value, ok := i[field]
 	if !ok {
-		return probes.Unknown("INFO does not tell " + field)
+		return probes.Unknown("the server's INFO does not tell it")
 	}
 	return probes.ParseNumber(value).Named("INFO " + field)
 }

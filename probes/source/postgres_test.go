@@ -125,8 +125,10 @@ func TestPostgres(t *testing.T) {
 	})
 
 	t.Run("hung", func(t *testing.T) {
-		// The group is the postmaster's; a session's process leads its own.
 		server.Stop(t)
+		if _, err := p.Ping(t.Context(), new(probes.Cost)); !errors.Is(err, source.ErrHung) {
+			t.Errorf("the kept session: got %v, want ErrHung", err)
+		}
 		q := openPostgres(t, source.PostgresOptions{Name: "shard0", DSN: dsn(server.Addr, ""), Timeout: 300 * time.Millisecond})
 		start := time.Now()
 		if _, err := q.Ping(t.Context(), new(probes.Cost)); !errors.Is(err, source.ErrHung) {

@@ -244,7 +244,7 @@ func TestRedisUnderstandsMiniredis(t *testing.T) {
 	if got := want(t, i, "connected_clients"); got != 1 {
 		t.Errorf("connected clients: got %v, want 1", got)
 	}
-	if n := i.Number("maxclients"); n.Why() != "INFO does not tell maxclients" {
+	if n := i.Number("maxclients"); n.Why() != "the server's INFO does not tell it" {
 		t.Errorf("maxclients: got %v (%s), want unknown", n.Or(-1), n.Why())
 	}
 	m.SetError("LOADING Redis is loading the dataset in memory")
