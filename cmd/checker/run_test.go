@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is a buffer that can be waited for.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	line chan struct{} // closed with the first line
+}
+
+func newOutput() *output { return &output{line: make(chan struct{})} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.text.Len() == 0 {
+		close(o.line)
+	}
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func noEnvironment(string) (string, bool) { return "", false }
+
+// TestServe starts the embedded checker, asks it, and stops it.
+func TestServe(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{"CHECKER_NAMES": "100", "CHECKER_SHARDS": "3", "CHECKER_LISTEN": "127.0.0.1:1"}
+	look := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+	ctx, cancel := context.WithCancel(t.Context())
+	stdout, stderr := newOutput(), newOutput()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"--listen", "127.0.0.1:0", "--shards=2", "--faults"}, look, stdout, stderr)
+	}()
+	select {
+	case <-stdout.line:
+	case c := <-code:
+		t.Fatalf("exit code %d: %s", c, stderr)
+	}
+	want := regexp.MustCompile(`^checker serves on (http://127\.0\.0\.1:\d+), redis 127\.0\.0\.1:\d+, shard0 embedded, shard1 embedded, faults can be switched\n$`)
+	line := want.FindStringSubmatch(stdout.String())
+	if line == nil {
+		t.Fatalf("stdout = %q, want one line that matches %s", stdout, want)
+	}
+	client := http.Client{Timeout: 10 * time.Second}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line[1]+"/healthz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("/healthz = %d, %v", res.StatusCode, err)
+	}
+	client.CloseIdleConnections()
+	cancel()
+	if c := <-code; c != exitOK || stderr.String() != "" {
+		t.Errorf("exit code %d, stderr %q, want 0 and nothing", c, stderr)
+	}
+}
+
+func TestStoppedBeforeItIsUp(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	stdout, stderr := newOutput(), newOutput()
+	if c := run(ctx, []string{"--listen", "127.0.0.1:0", "--names", "10"}, noEnvironment, stdout, stderr); c != exitOK || stdout.String() != "" {
+		t.Errorf("exit code %d, stdout %q, stderr %q, want 0 and nothing", c, stdout, stderr)
+	}
+}
+
+// TestRefuses pins exit codes and that no message tells a secret.
+func TestRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	password := filepath.Join(dir, "password")
+	if err := os.WriteFile(password, []byte("s3cret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(args string, env map[string]string, wantCode int, want string) {
+		t.Helper()
+		stdout, stderr := newOutput(), newOutput()
+		code := run(t.Context(), strings.Fields(args), func(k string) (string, bool) { v, ok := env[k]; return v, ok }, stdout, stderr)
+		if code != wantCode || !strings.Contains(stderr.String(), want) || stdout.String() != "" {
+			t.Errorf("checker %s %v: code %d, stdout %q, stderr %q, want code %d and %q", args, env, code, stdout, stderr, wantCode, want)
+		}
+		if strings.Contains(stderr.String(), "s3cret") {
+			t.Errorf("checker %s: stderr tells the secret: %s", args, stderr)
+		}
+	}
+	f("--nothing", nil, exitUsage, "unknown flag: --nothing")
+	f("serve", nil, exitUsage, "unknown command")
+	f("--shards x", nil, exitUsage, "--shards")
+	f("--shards 0x1000", nil, exitUsage, "number of shards")
+	f("--names -5", nil, exitUsage, "number of names")
+	f("--filter-target-rate 1.5", nil, exitUsage, "target rate")
+	f("--machine 5000", nil, exitUsage, "machine number")
+	f("--redis http://u:s3cret@h/", nil, exitUsage, "redis address")
+	f("--redis-password-file "+password, nil, exitUsage, "needs --redis")
+	f("--redis h:1 --redis-password-file "+dir+"/none", nil, exitUsage, "no such file")
+	f("", map[string]string{"CHECKER_SHARDS": "s3cret"}, exitUsage, "CHECKER_SHARDS is not a valid int")
+	f("--listen 127.0.0.1:0", map[string]string{"CHECKER_SHARD_DSN": "postgres://u:s3cret@127.0.0.1:1/a?connect_timeout=1 postgres://u:s3cret@127.0.0.1:1/b"}, exitFailed, "shard0")
+	f("--listen nowhere:x --names 10 --shards 1", nil, exitFailed, "listen")
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	stdout, stderr := newOutput(), newOutput()
+	if c := run(t.Context(), []string{"--help"}, noEnvironment, stdout, stderr); c != exitOK {
+		t.Errorf("exit code %d, want 0", c)
+	}
+	for _, flag := range []string{"listen", "real", "shards", "names", "redis", "shard-dsn", "filter-capacity", "filter-target-rate", "faults", "redis-password-file"} {
+		if !strings.Contains(stdout.String(), "--"+flag+" ") {
+			t.Errorf("help does not tell of --%s", flag)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// FuzzDecode pins that no body gets through with less or more than one document
+// of the right shape, and that a refusal is never an internal error.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{"name":"abc"}`, `{"name":"abc"} `, `{}`, `null`, ``, `{"name":"abc"}{}`, `{"name":1}`, `{"x":"y"}`, "\xff", strings.Repeat("[", 100)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		var v struct {
+			Name *string `json:"name"`
+		}
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+		err := decode(httptest.NewRecorder(), req, 64, &v)
+		if err == nil {
+			if trimmed := strings.TrimSpace(body); len(body) > 64 || (trimmed != "null" && !strings.HasPrefix(trimmed, "{")) {
+				t.Errorf("decode(%q) succeeded", body)
+			}
+			return
+		}
+		recorder := httptest.NewRecorder()
+		want := http.StatusBadRequest
+		if errors.Is(err, errTooLarge) {
+			want = http.StatusRequestEntityTooLarge
+		}
+		if got := fail(recorder, err); got != want || recorder.Code != want {
+			t.Errorf("decode(%q) = %v, answered with %d, want %d", body, err, got, want)
+		}
+	})
+}
