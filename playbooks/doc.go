@@ -68,4 +68,11 @@
 // report healthy. A playbook is written so that health can be told from what
 // every back end offers: a rule or a cause that rests on a fact which may be
 // missing asks known, or names as "against" what refutes it without that fact.
+//
+// # Recordings
+//
+// A report holds what it was judged from, whole, and so it is a recording:
+// [Replay] judges it again, by the playbook that made it to the same bytes, by
+// another one to see what that would have said. Steps and facts that the other
+// playbook does not know are named as gaps.
 package playbooks

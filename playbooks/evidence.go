@@ -2,8 +2,10 @@ package playbooks
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"cel.dev/cel-go/cel"
@@ -14,8 +16,8 @@ import (
 // sights is everything one run saw, ready to be judged.
 type sights struct {
 	steps []sight // in playbook order
-	// strangers are steps that were measured and are not in the playbook.
-	strangers  []string
+	// strangers are measurements of steps that are not in the playbook, by step.
+	strangers  []Measurement
 	known      map[string]observed // by full name of the fact
 	activation cel.PartialActivation
 }
@@ -25,6 +27,8 @@ type sight struct {
 	m Measurement
 	// blind says why nothing was measured; empty if something was.
 	blind string
+	// odd holds the full names of facts that the probe does not document.
+	odd []string
 }
 
 // observed is a fact with where it comes from.
@@ -38,41 +42,34 @@ type observed struct {
 // in, and sorts what is a number from what is not.
 func observe(p *Playbook, ms []Measurement) (*sights, error) {
 	s := &sights{steps: make([]sight, len(p.Steps)), known: map[string]observed{}}
-	count := make([]int, len(p.Steps))
+	byStep := map[string]Measurement{}
 	for _, m := range ms {
-		i, ok := p.index[m.Step]
-		if !ok {
-			s.strangers = append(s.strangers, m.Step)
-			continue
+		if _, twice := byStep[m.Step]; twice { // which to believe would depend on their order
+			m = Measurement{Step: m.Step, Err: "measured more than once"}
 		}
-		s.steps[i].m = m
-		count[i]++
+		byStep[m.Step] = m
 	}
-	slices.Sort(s.strangers)
-	s.strangers = slices.Compact(s.strangers)
 	variables := map[string]any{}
 	for i, step := range p.Steps {
-		v := &s.steps[i]
-		switch {
-		case count[i] == 0:
-			v.blind = "not measured"
-		case count[i] > 1: // which of them to believe would depend on their order
-			v.m = Measurement{Err: "measured more than once"}
-			v.blind = v.m.Err
-		case v.m.Err != "":
-			v.blind = v.m.Err
-			v.m.Evidence.Facts, v.m.Evidence.Rows, v.m.Evidence.Missing = nil, nil, nil
+		m, measured := byStep[step.ID]
+		delete(byStep, step.ID)
+		if !measured {
+			m = Measurement{Step: step.ID, Err: "not measured"}
 		}
-		v.m.Step = step.ID
-		v.m.Evidence = sane(v.m.Evidence)
-		for _, f := range v.m.Evidence.Facts {
+		m = sane(m)
+		s.steps[i] = sight{m: m, blind: m.Err}
+		for _, f := range m.Evidence.Facts {
 			name := step.ID + "." + f.Name
 			if _, documented := p.vocabulary.facts[name]; !documented {
+				s.steps[i].odd = append(s.steps[i].odd, name)
 				continue
 			}
-			s.known[name] = observed{Fact: f, source: v.m.Evidence.Source, at: v.m.Evidence.At}
+			s.known[name] = observed{Fact: f, source: m.Evidence.Source, at: m.Evidence.At}
 			variables[name] = f.Value
 		}
+	}
+	for _, step := range slices.Sorted(maps.Keys(byStep)) {
+		s.strangers = append(s.strangers, sane(byStep[step]))
 	}
 	var unknown []*cel.AttributePatternType
 	for _, name := range p.vocabulary.names {
@@ -90,36 +87,62 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 	return s, nil
 }
 
-// sane returns a copy of the evidence in which every number is finite, every
-// fact stands once and every time can be written. What is dropped is listed as
-// missing.
-func sane(e probes.Evidence) probes.Evidence {
-	facts := make([]probes.Fact, 0, len(e.Facts))
-	e.Missing = slices.Clone(e.Missing)
+// sane returns a copy of the measurement that can be written down and read back
+// without loss: every number is finite, every fact stands once, every text is
+// UTF-8 and every time has a year of four digits. What is dropped is listed as
+// missing. A measurement that failed has no facts, whatever came with it.
+func sane(m Measurement) Measurement {
+	m.Step, m.Err = valid(m.Step), valid(m.Err)
+	e := &m.Evidence
+	e.Source = valid(e.Source)
+	if y := e.At.UTC().Year(); y < 1 || y > 9999 {
+		e.At = time.Time{}
+	}
+	e.At = e.At.UTC()
+	facts, rows, missing := e.Facts, e.Rows, e.Missing
+	e.Facts, e.Rows, e.Missing = make([]probes.Fact, 0, len(facts)), nil, nil
+	if m.Err != "" {
+		return m
+	}
+	for _, r := range rows {
+		if finite(r.Value) {
+			e.Rows = append(e.Rows, probes.Row{
+				Table: valid(r.Table), Key: valid(r.Key), Value: r.Value, Unit: probes.Unit(valid(string(r.Unit))), Note: valid(r.Note),
+			})
+		}
+	}
+	for _, n := range missing {
+		n.Facts, n.Reason = slices.Clone(n.Facts), valid(n.Reason)
+		for i, name := range n.Facts {
+			n.Facts[i] = valid(name)
+		}
+		e.Missing = append(e.Missing, n)
+	}
 	seen := map[string]bool{}
-	for _, f := range e.Facts {
+	for _, f := range facts {
+		f.Name, f.Unit = valid(f.Name), probes.Unit(valid(string(f.Unit)))
+		fault := ""
 		switch {
 		case seen[f.Name]:
-			e.Missing = append(e.Missing, probes.Missing{Facts: []string{f.Name}, Reason: "reported more than once; the first counts"})
-			continue
+			fault = "reported more than once; the first counts"
 		case !finite(f.Value):
-			e.Missing = append(e.Missing, probes.Missing{Facts: []string{f.Name}, Reason: fmt.Sprintf("not a finite number: %v", f.Value)})
-			seen[f.Name] = true
-			continue
+			fault = fmt.Sprintf("not a finite number: %v", f.Value)
 		}
 		seen[f.Name] = true
+		if fault != "" {
+			e.Missing = append(e.Missing, probes.Missing{Facts: []string{f.Name}, Reason: fault})
+			continue
+		}
 		if f.Interval != nil && (!finite(f.Interval.Low) || !finite(f.Interval.High)) {
 			f.Interval = nil
 		}
-		facts = append(facts, f)
+		e.Facts = append(e.Facts, f)
 	}
-	e.Facts = facts
-	e.Rows = slices.DeleteFunc(slices.Clone(e.Rows), func(r probes.Row) bool { return !finite(r.Value) })
-	if y := e.At.Year(); y < 1 || y > 9999 {
-		e.At = time.Time{}
-	}
-	return e
+	return m
 }
+
+// valid returns a text as it comes out of JSON again.
+func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
@@ -127,6 +150,9 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 func (s *sights) cost() (c probes.Cost) {
 	for _, v := range s.steps {
 		c = c.Plus(v.m.Evidence.Cost)
+	}
+	for _, m := range s.strangers {
+		c = c.Plus(m.Evidence.Cost)
 	}
 	return c
 }
@@ -145,8 +171,8 @@ func (s *sights) unknownAmong(conditions []*Condition) (names []string) {
 }
 
 // gaps returns what one step did not see, in a stable order: the step as a
-// whole, what its probe says is missing, and what it should have reported and
-// is silent about.
+// whole, what its probe says is missing, what it should have reported and is
+// silent about, and what it reported and nobody knows.
 func (s *sights) gaps(p *Playbook, i int) []Gap {
 	step, v := p.Steps[i], s.steps[i]
 	if v.blind != "" {
@@ -174,6 +200,9 @@ func (s *sights) gaps(p *Playbook, i int) []Gap {
 	}
 	if len(silent) > 0 {
 		gaps = append(gaps, Gap{Step: step.ID, Reason: "not reported by the probe", Facts: silent})
+	}
+	if len(v.odd) > 0 {
+		gaps = append(gaps, Gap{Step: step.ID, Reason: "measured, but the probe documents no such fact", Facts: v.odd})
 	}
 	return gaps
 }

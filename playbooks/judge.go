@@ -23,8 +23,9 @@ func Judge(p *Playbook, ms []Measurement) Report {
 		r.Findings = append(r.Findings, finding(p.Steps[i], s.steps[i], s))
 		r.Gaps = append(r.Gaps, s.gaps(p, i)...)
 	}
-	for _, name := range s.strangers {
-		r.Gaps = append(r.Gaps, Gap{Step: name, Reason: "measured, but the playbook has no such step"})
+	r.Unjudged = s.strangers
+	for _, m := range s.strangers {
+		r.Gaps = append(r.Gaps, Gap{Step: m.Step, Reason: "measured, but the playbook has no such step"})
 	}
 	c := weighAll(p, s)
 	r.Causes = c.matched(s, p)
@@ -53,7 +54,7 @@ func finding(step *Step, v sight, s *sights) Finding {
 	f := Finding{
 		Step: step.ID, Title: step.Title,
 		Source: e.Source, At: e.At, Window: e.Window, Facts: e.Facts, Rows: e.Rows, Missing: e.Missing,
-		Error: v.m.Err, TookMS: v.m.TookMS,
+		Error: v.blind, Cost: e.Cost, TookMS: v.m.TookMS,
 	}
 	if v.blind != "" {
 		f.Summary = "Could not be measured: " + v.blind + "."

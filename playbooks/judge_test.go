@@ -340,6 +340,9 @@ func FuzzJudge(f *testing.F) {
 				t.Fatalf("%s without evidence", c.ID)
 			}
 		}
+		if got, want := encode(t, again(t, p, r)), encode(t, r); !bytes.Equal(got, want) {
+			t.Fatalf("replay differs:\n%s", firstDifference(string(got), string(want)))
+		}
 		slices.Reverse(ms)
 		if got, want := encode(t, playbooks.Judge(p, ms)), encode(t, r); !bytes.Equal(got, want) {
 			t.Fatal("order changes the report")

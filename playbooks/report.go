@@ -116,13 +116,15 @@ const (
 type Measurement struct {
 	Step     string          `json:"step"`
 	Evidence probes.Evidence `json:"evidence"`
-	// Err says why nothing could be measured; empty otherwise.
+	// Err says why nothing could be measured; empty otherwise. Evidence.Facts,
+	// Rows and Missing then do not count.
 	Err string `json:"error,omitempty"`
 	// TookMS is how long the probe ran, in milliseconds.
 	TookMS int64 `json:"took_ms"`
 }
 
-// Finding is a judged measurement.
+// Finding is a judged measurement: the measurement whole, so that it can be
+// judged again, and what it came to.
 type Finding struct {
 	Step   string `json:"step"`
 	Title  string `json:"title"`
@@ -138,8 +140,10 @@ type Finding struct {
 	Facts   []probes.Fact    `json:"facts"`
 	Rows    []probes.Row     `json:"rows,omitempty"`
 	Missing []probes.Missing `json:"missing,omitempty"`
-	Error   string           `json:"error,omitempty"`
-	TookMS  int64            `json:"took_ms"`
+	// Error says why nothing was measured; empty if something was.
+	Error  string      `json:"error,omitempty"`
+	Cost   probes.Cost `json:"cost"`
+	TookMS int64       `json:"took_ms"`
 }
 
 // Observation is a fact that speaks for a cause.
@@ -206,19 +210,24 @@ type Trigger struct {
 	StartedAt time.Time `json:"started_at,omitzero"`
 }
 
-// Report is the outcome of a run. Causes[0], if any, is a root.
+// Report is the outcome of a run. Causes[0], if any, is a root. It holds all
+// that it was judged from: written down, it is a recording that [Replay] can
+// judge again.
 type Report struct {
-	ID         string      `json:"id"`
-	Playbook   string      `json:"playbook"`
-	Target     string      `json:"target,omitempty"`
-	Trigger    Trigger     `json:"trigger"`
-	StartedAt  time.Time   `json:"started_at"`
-	DurationMS int64       `json:"duration_ms"`
-	Verdict    Verdict     `json:"verdict"`
-	Summary    string      `json:"summary"`
-	Causes     []Cause     `json:"causes"`
-	RuledOut   []RuledOut  `json:"ruled_out"`
-	Gaps       []Gap       `json:"gaps"`
-	Findings   []Finding   `json:"findings"`
-	Cost       probes.Cost `json:"cost"`
+	ID         string     `json:"id"`
+	Playbook   string     `json:"playbook"`
+	Target     string     `json:"target,omitempty"`
+	Trigger    Trigger    `json:"trigger"`
+	StartedAt  time.Time  `json:"started_at"`
+	DurationMS int64      `json:"duration_ms"`
+	Verdict    Verdict    `json:"verdict"`
+	Summary    string     `json:"summary"`
+	Causes     []Cause    `json:"causes"`
+	RuledOut   []RuledOut `json:"ruled_out"`
+	Gaps       []Gap      `json:"gaps"`
+	Findings   []Finding  `json:"findings"`
+	// Unjudged holds measurements of steps that the playbook does not have, as
+	// when a recording is judged by another one.
+	Unjudged []Measurement `json:"unjudged,omitempty"`
+	Cost     probes.Cost   `json:"cost"`
 }

@@ -33,8 +33,10 @@ func (r *Runner) Run(ctx context.Context, p *Playbook, in Incident) Report {
 	start := r.now()
 	report := Judge(p, r.Measure(ctx, p))
 	report.ID = r.newID()
-	report.Target = in.Target
-	report.Trigger = Trigger{Kind: in.Trigger, Incident: in.ID, Title: in.Title, Severity: in.Severity, StartedAt: in.StartedAt.UTC()}
+	report.Target = valid(in.Target)
+	report.Trigger = Trigger{
+		Kind: valid(in.Trigger), Incident: valid(in.ID), Title: valid(in.Title), Severity: valid(in.Severity), StartedAt: in.StartedAt.UTC(),
+	}
 	if report.Trigger.Kind == "" {
 		report.Trigger.Kind = "manual"
 	}

@@ -251,7 +251,7 @@ func fieldsOf(v reflect.Value, fields map[string]reflect.Value) (names []string)
 func (d *document) leaf(n *yaml.Node, v reflect.Value, path string) {
 	err := n.Decode(v.Addr().Interface())
 	var mismatch *yaml.TypeError
-	_, speaks := v.Addr().Interface().(yaml.Unmarshaler)
+	_, speaks := reflect.TypeAssert[yaml.Unmarshaler](v.Addr())
 	switch {
 	case err == nil:
 	case errors.As(err, &mismatch):

@@ -22,7 +22,7 @@ type runFlags struct {
 	checker, redis           string
 	redisPassword            string
 	dsnFiles                 []string
-	output                   string
+	output, record           string
 	notify, verbose          bool
 }
 
@@ -36,7 +36,8 @@ func newRun(std streams) *cobra.Command {
 The target is that of --config, or is given by --checker and, for a fuller look,
 --redis and --shard-dsn-file. What is not given is a gap in the report.`,
 		Example: `  diagnose run --config diagnose.yml
-  diagnose run --checker http://127.0.0.1:8080 --redis 127.0.0.1:6379`,
+  diagnose run --checker http://127.0.0.1:8080 --redis 127.0.0.1:6379
+  diagnose run --config diagnose.yml --record incident.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
@@ -50,6 +51,7 @@ The target is that of --config, or is given by --checker and, for a fuller look,
 	fs.StringVar(&f.redisPassword, "redis-password-file", "", "file that holds the password of its Redis")
 	fs.StringArrayVar(&f.dsnFiles, "shard-dsn-file", nil, "file that holds the DSN of a shard; once for each shard, in order")
 	fs.StringVar(&f.output, "output", "text", "text or json")
+	fs.StringVar(&f.record, "record", "", "file to write the report to as JSON, for diagnose replay")
 	fs.BoolVar(&f.notify, "notify", false, "also send the report to the sinks of the configuration")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log to stderr what goes wrong on the way")
 	return cmd
@@ -129,24 +131,12 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 			return fmt.Errorf("--notify: %s names no sink under notify", f.config)
 		}
 	}
-	level := slog.LevelError
-	if f.verbose {
-		level = slog.LevelInfo
-	}
-	logger := newLogger(std, level)
-	t.open(ctx, logger)
-	defer t.close(context.WithoutCancel(ctx))
-
 	in := playbooks.Incident{Trigger: "manual", Title: "asked by hand", Playbook: p.Name, Target: t.name, StartedAt: time.Now()}
-	runner := &playbooks.Runner{Logger: logger}
-	report := runner.Run(ctx, p, in)
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("interrupted: %w", err)
-	}
-	in.ID = report.ID
-	if err := writeReport(std.out, report, f.output); err != nil {
+	report, err := f.look(ctx, t, p, in, std)
+	if err != nil {
 		return err
 	}
+	in.ID = report.ID
 	for _, s := range sinks {
 		sendCtx, cancel := context.WithTimeout(ctx, deliveryTimeout)
 		_, err := s.Notify(sendCtx, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report})
@@ -156,6 +146,37 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 		}
 	}
 	return exitFor(report.Verdict)
+}
+
+// look runs the playbook, prints the report and, if asked to, records it.
+func (f *runFlags) look(ctx context.Context, t *target, p *playbooks.Playbook, in playbooks.Incident, std streams) (_ playbooks.Report, err error) {
+	none := playbooks.Report{}
+	var rec *recording
+	if f.record != "" {
+		if rec, err = newRecording(f.record); err != nil {
+			return none, err
+		}
+	}
+	level := slog.LevelError
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	logger := newLogger(std, level)
+	t.open(ctx, logger)
+	defer t.close(context.WithoutCancel(ctx))
+	report := (&playbooks.Runner{Logger: logger}).Run(ctx, p, in)
+	if err := ctx.Err(); err != nil {
+		err = fmt.Errorf("interrupted: %w", err)
+		if rec != nil {
+			err = errors.Join(err, rec.drop())
+		}
+		return none, err
+	}
+	err = writeReport(std.out, report, f.output)
+	if rec != nil {
+		err = errors.Join(err, rec.keep(report))
+	}
+	return report, err
 }
 
 // writeReport prints the report as text or as JSON, with a line feed after it.

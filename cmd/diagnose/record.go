@@ -1,0 +1,47 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// recording is a file that a report is about to be written to. It is made
+// before the run, so that a path that cannot be written to is known in time,
+// and takes its name only when it is whole.
+type recording struct {
+	file *os.File
+	path string
+}
+
+func newRecording(path string) (*recording, error) {
+	// Reports quote names of users: CreateTemp makes the file the owner's alone.
+	file, err := os.CreateTemp(filepath.Dir(path), ".diagnose-*")
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	return &recording{file: file, path: path}, nil
+}
+
+// keep writes the report and gives the file its name.
+func (r *recording) keep(report playbooks.Report) error {
+	err := errors.Join(writeReport(r.file, report, "json"), r.file.Close())
+	if err == nil {
+		err = os.Rename(r.file.Name(), r.path)
+	}
+	if err != nil {
+		return fmt.Errorf("record: %w", errors.Join(err, os.Remove(r.file.Name())))
+	}
+	return nil
+}
+
+// drop removes a recording that was not kept.
+func (r *recording) drop() error {
+	if err := errors.Join(r.file.Close(), os.Remove(r.file.Name())); err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,53 @@
+package playbooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+// ReadReport reads a report from its JSON. Fields that it does not know, as of
+// a later version, are passed over.
+func ReadReport(data []byte) (Report, error) {
+	var r Report
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if err := decoder.Decode(&r); err != nil {
+		return Report{}, fmt.Errorf("not a report: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return Report{}, errors.New("not a report: something follows it")
+	}
+	if r.Playbook == "" || r.Findings == nil {
+		return Report{}, errors.New("not a report: playbook or findings are missing")
+	}
+	return r, nil
+}
+
+// Measurements returns what the report was judged from, as [Judge] takes it.
+func (r Report) Measurements() []Measurement {
+	ms := make([]Measurement, 0, len(r.Findings)+len(r.Unjudged))
+	for _, f := range r.Findings {
+		ms = append(ms, Measurement{
+			Step: f.Step, Err: f.Error, TookMS: f.TookMS,
+			Evidence: probes.Evidence{
+				Source: f.Source, At: f.At, Window: f.Window, Facts: f.Facts, Rows: f.Rows, Missing: f.Missing, Cost: f.Cost,
+			},
+		})
+	}
+	return append(ms, r.Unjudged...)
+}
+
+// Replay judges again, by p, what a recorded report was judged from. What the
+// run was (its id, target, trigger and times) stays. A report that p made is
+// repeated to the byte; of another playbook or of an older version of p, steps
+// and facts that p does not know are gaps.
+func Replay(p *Playbook, recorded Report) Report {
+	r := Judge(p, recorded.Measurements())
+	r.ID, r.Target, r.Trigger = recorded.ID, recorded.Target, recorded.Trigger
+	r.StartedAt, r.DurationMS = recorded.StartedAt, recorded.DurationMS
+	return r
+}
