@@ -29,7 +29,11 @@ func (v *view) notes(k *kind) []string {
 		notes = append(notes, "code "+code)
 	}
 	if k.target != "" && !k.manyTarget {
-		notes = append(notes, "target "+clip(mask(clip(k.target, maxMessage)), maxValue))
+		target := k.target
+		if !token.MatchString(target) {
+			target = clip(mask(clip(target, maxMessage)), maxValue)
+		}
+		notes = append(notes, "target "+target)
 	}
 	notes = append(notes, "first "+ago(v.now.Sub(k.first)), "last "+ago(v.now.Sub(k.last)))
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // minListed is the share of a shard's requests from which on a key is listed.
-const minListed = 0.02
+const minListed = 0.05
 
 const (
 	maxShardRows  = 16
