@@ -58,6 +58,8 @@ const (
 	maxNames       = 10_000_000
 	defaultWorkers = 64
 	defaultTimeout = 5 * time.Second
+	// queueTime is for how long requests that are due may pile up before they are dropped.
+	queueTime = 250 * time.Millisecond
 )
 
 // validate names everything that is wrong with the profile.
@@ -102,9 +104,9 @@ func Run(ctx context.Context, baseURL string, p Profile) (Result, error) {
 	client := newClient(p.Workers)
 	defer client.CloseIdleConnections()
 
-	// A queue as long as there are workers lets a short hiccup pass. It hides nothing: latency counts from when a request
-	// was due.
-	queue := make(chan request, p.Workers)
+	// The queue lets a hiccup pass, be it the checker's or this process's own. It hides nothing: latency counts from when a
+	// request was due.
+	queue := make(chan request, p.Workers+int(p.Rate*queueTime.Seconds()))
 	tallies := make([]tally, p.Workers)
 	var workers sync.WaitGroup
 	for i := range tallies {

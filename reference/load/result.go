@@ -13,9 +13,9 @@ type Result struct {
 	// Sent counts the requests that went out. Each has a status in Check or Register, or is one of Errors. A check on a kept
 	// connection that the checker closed is sent again on another, as browsers do, and counts once.
 	Sent uint64
-	// Dropped counts the requests that were due but never sent, because all workers were busy and as many waited: the checker
-	// did not keep up, or the machine did not. It is part of the result, not of the error: only a load of 0 dropped was the
-	// load that was asked for.
+	// Dropped counts the requests that were due but never sent, because all workers were busy and a quarter of a second's
+	// requests waited: the checker did not keep up, or the machine did not. Only a load of 0 dropped was the load that was
+	// asked for.
 	Dropped uint64
 	// Check and Register count answers by HTTP status.
 	Check, Register map[int]uint64
