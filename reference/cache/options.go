@@ -32,7 +32,7 @@ func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // Defaults of RedisOptions.
 const (
 	DefaultPoolSize = 20
-	DefaultTimeout  = 250 * time.Millisecond
+	DefaultTimeout  = 300 * time.Millisecond
 )
 
 // RedisOptions say how to reach Redis.
@@ -80,7 +80,10 @@ func (o RedisOptions) withDefaults() (RedisOptions, error) {
 
 // client returns a go-redis client that tries once and gives up in time: a
 // cache that retries makes an outage longer, and by its defaults one command
-// may cost four times five dials.
+// may cost four times five dials. Half the time is for a connection, half for
+// the command: one that got its connection at the last moment would time out
+// and take the connection with it, and a busy pool would spend itself on
+// dialling.
 func (o RedisOptions) client() *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: o.Address, Username: o.Username, Password: string(o.Password), DB: o.DB, TLSConfig: o.TLS,
@@ -90,10 +93,10 @@ func (o RedisOptions) client() *redis.Client {
 		PipelinePoolSize:         -1,
 		MaxRetries:               -1,
 		DialerRetries:            1,
-		DialTimeout:              o.Timeout,
-		ReadTimeout:              o.Timeout,
-		WriteTimeout:             o.Timeout,
-		PoolTimeout:              o.Timeout,
+		DialTimeout:              o.Timeout / 2,
+		ReadTimeout:              o.Timeout / 2,
+		WriteTimeout:             o.Timeout / 2,
+		PoolTimeout:              o.Timeout / 2,
 		ContextTimeoutEnabled:    true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})

@@ -106,7 +106,7 @@ func (p *poolCounters) ended(err error, took time.Duration) error {
 	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		p.vain.Add(1)
 		p.vainTime.Add(int64(took))
-		return fmt.Errorf("%w within %s: %w", ErrNoConnection, took.Round(time.Millisecond), err)
+		return fmt.Errorf("%w: %w", ErrNoConnection, err)
 	}
 	var dial *net.OpError
 	if !errors.As(err, &dial) || dial.Op != "dial" {
