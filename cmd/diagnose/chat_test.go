@@ -13,6 +13,7 @@ import (
 	"github.com/regpath/diagnose/notify/slack/slacktest"
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/fault"
+	"github.com/regpath/diagnose/reference/load"
 	"github.com/regpath/diagnose/reference/local"
 )
 
@@ -27,7 +28,7 @@ func startPath(t *testing.T, s fault.Scenario) *local.Path {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := startLoad(t.Context(), path.URL, s.Load)
+	stop := startLoad(t.Context(), path.URL, lighter(s.Load))
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Errorf("load: %v", err)
@@ -37,6 +38,13 @@ func startPath(t *testing.T, s fault.Scenario) *local.Path {
 		}
 	})
 	return path
+}
+
+// lighter is the load for a checker that runs under the race detector, beside
+// other tests: a quarter.
+func lighter(p load.Profile) load.Profile {
+	p.Rate /= 4
+	return p
 }
 
 // scenario finds a demo scenario.
@@ -140,7 +148,6 @@ scrape_configs: [{job_name: checker, static_configs: [{targets: [%q]}]}]
 // rule that fires in Prometheus, Alertmanager, the agent, one message that
 // names the cause, and the same message edited when the fault is gone.
 func TestFaultToChat(t *testing.T) {
-	t.Parallel()
 	s := scenario(t, "bloom-undersized")
 	path := startPath(t, s)
 	chat := slacktest.Start(t)

@@ -14,7 +14,6 @@ import (
 // TestOneConnectionEach counts the agent's connections, as the back ends see
 // them, all through a run.
 func TestOneConnectionEach(t *testing.T) {
-	t.Parallel()
 	path, err := local.Start(t.Context(), local.Options{Real: true, Shards: 2, Names: 1000})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/regpath/diagnose/playbooks"
@@ -95,7 +94,6 @@ func listScenarios(w io.Writer, scenarios []fault.Scenario, namesOnly bool) erro
 }
 
 func demo(ctx context.Context, s fault.Scenario, onReal bool, output string, std streams) error {
-	logging.Disable() // go-redis repeats on stderr what it also returns as an error
 	started := time.Now()
 	say := func(format string, args ...any) {
 		_, _ = fmt.Fprintf(std.err, "%5.1fs  "+format+"\n", append([]any{time.Since(started).Seconds()}, args...)...)

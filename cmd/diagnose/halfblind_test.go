@@ -43,7 +43,6 @@ func (s shardOf) Resume() error { return s.Postgres.Resume(s.i) }
 // report leaves in time, says what could not be looked at, and is right about
 // the rest.
 func TestHalfBlind(t *testing.T) {
-	t.Parallel()
 	redis, err := local.StartRedis(t.Context(), local.RedisOptions{Real: true})
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +62,10 @@ func TestHalfBlind(t *testing.T) {
 	path := startOn(t, redis, postgres)
 	config := write(t, "diagnose.yml", targetYAML(t, path))
 
-	well, code, _ := runJSON(t, config)
-	if well.Verdict != playbooks.Healthy || code != exitHealthy {
-		t.Fatalf("before: got %s (%s) and exit code %d, want healthy", well.Verdict, well.Summary, code)
-	}
+	eventually(t, "the path is well before", 30*time.Second, func() bool {
+		r, code, _ := runJSON(t, config)
+		return r.Verdict == playbooks.Healthy && code == exitHealthy
+	})
 	for _, c := range []struct {
 		name, cause, gap string
 		patient          frozen
@@ -85,7 +84,7 @@ func TestHalfBlind(t *testing.T) {
 		})
 		if c.delay == 0 {
 			// Let the checker notice before the agent looks.
-			eventually(t, "it is frozen and felt", 10*time.Second, func() bool { return recorded(t, path) > before+100 })
+			eventually(t, "it is frozen and felt", 10*time.Second, func() bool { return recorded(t, path) > before+20 })
 		}
 		r, code, took := runJSON(t, config)
 		freeze.Stop()

@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/redis/go-redis/v9/logging"
 )
 
 // The exit codes, as README.md documents them.
@@ -28,6 +30,7 @@ func main() {
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {
+	logging.Disable() // go-redis repeats on stderr what it also returns as an error
 	cmd := newRoot(std)
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)

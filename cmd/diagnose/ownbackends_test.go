@@ -51,7 +51,7 @@ func startOn(t *testing.T, redis *local.Redis, postgres *local.Postgres) *local.
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop := startLoad(t.Context(), path.URL, scenario(t, "healthy").Load)
+	stop := startLoad(t.Context(), path.URL, lighter(scenario(t, "healthy").Load))
 	t.Cleanup(func() {
 		if err := stop(); err != nil {
 			t.Errorf("load: %v", err)

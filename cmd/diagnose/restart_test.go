@@ -42,7 +42,6 @@ func postAlert(t *testing.T, hook string) int {
 // TestKilledAgentFinishes kills the agent with SIGKILL between the 2xx and the
 // report: the next one on the same store finishes it, in the same message.
 func TestKilledAgentFinishes(t *testing.T) {
-	t.Parallel()
 	// The target hangs until it is let go, so that the kill hits a run under way.
 	var asked atomic.Int32
 	release := make(chan struct{})
