@@ -131,8 +131,8 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backEndTimeout)
 	defer cancel()
-	row := shard.Row{Name: n, UserID: id, CreatedAt: time.Now()}
-	switch won, err := s.insert(ctx, row); {
+	claim := shard.Claim{Name: n, UserID: id, At: time.Now()}
+	switch won, err := s.claim(ctx, claim); {
 	case err != nil:
 		return Registration{}, s.shardFailed(n, err)
 	case !won:
@@ -142,25 +142,25 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 	s.Filter.CountRegistration()
 	s.Filter.Add(n, bloom.Register) // the one write channel
 	s.remember(ctx, n, true)
-	s.FollowUps.Notify(event.Claimed{Name: n, UserID: id, At: row.CreatedAt})
+	s.FollowUps.Notify(event.Claimed{Name: n, UserID: id, At: claim.At})
 	return Registration{Name: n, UserID: id}, nil
 }
 
-// insert claims the name. After an error that leaves the outcome open it looks
+// claim claims the name. After an error that leaves the outcome open it looks
 // who won. If nobody is seen to have won, the filter gets the name all the same,
 // for the row may yet appear: a needless "maybe" costs a look-up, a missing one
 // is a lie.
-func (s *Service) insert(ctx context.Context, row shard.Row) (won bool, err error) {
-	won, err = s.Shards.Insert(ctx, row)
+func (s *Service) claim(ctx context.Context, c shard.Claim) (won bool, err error) {
+	won, err = s.Shards.Claim(ctx, c)
 	if err == nil || errors.Is(err, shard.ErrNoConnection) {
 		return won, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backEndTimeout)
 	defer cancel()
-	if found, ok, lookErr := s.Shards.Lookup(ctx, row.Name); ok && lookErr == nil {
-		return found.UserID == row.UserID, nil
+	if found, ok, lookErr := s.Shards.Lookup(ctx, c.Name); ok && lookErr == nil {
+		return found.UserID == c.UserID, nil
 	}
-	s.Filter.Add(row.Name, bloom.Register)
+	s.Filter.Add(c.Name, bloom.Register)
 	return false, err
 }
 

@@ -53,9 +53,39 @@ func (r *reopenable) Lookup(ctx context.Context, name string) (shard.Row, bool, 
 	return r.current().Lookup(ctx, name)
 }
 
-// Insert implements [shard.Store].
-func (r *reopenable) Insert(ctx context.Context, row shard.Row) (won bool, err error) {
-	return r.current().Insert(ctx, row)
+// Claim implements [shard.Store].
+func (r *reopenable) Claim(ctx context.Context, c shard.Claim) (won bool, err error) {
+	return r.current().Claim(ctx, c)
+}
+
+// Move implements [shard.Store].
+func (r *reopenable) Move(ctx context.Context, m shard.Move) (moved bool, err error) {
+	return r.current().Move(ctx, m)
+}
+
+// Recyclable implements [shard.Store].
+func (r *reopenable) Recyclable(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	return r.current().Recyclable(ctx, now, limit)
+}
+
+// Outbox implements [shard.Store].
+func (r *reopenable) Outbox(ctx context.Context, limit int) ([]shard.Event, error) {
+	return r.current().Outbox(ctx, limit)
+}
+
+// MarkPublished implements [shard.Store].
+func (r *reopenable) MarkPublished(ctx context.Context, ids []int64) error {
+	return r.current().MarkPublished(ctx, ids)
+}
+
+// Republish implements [shard.Store].
+func (r *reopenable) Republish(ctx context.Context, since time.Time) (int64, error) {
+	return r.current().Republish(ctx, since)
+}
+
+// Purge implements [shard.Store].
+func (r *reopenable) Purge(ctx context.Context, before time.Time, limit int) (int64, error) {
+	return r.current().Purge(ctx, before, limit)
 }
 
 // Load implements [shard.Store].

@@ -28,7 +28,7 @@ type member struct {
 	keys     *keyWindows
 }
 
-// Stats tells what was asked of one shard and how it went. The counters cover look-ups and inserts, nothing else.
+// Stats tells what was asked of one shard and how it went. The counters cover look-ups and claims, nothing else.
 type Stats struct {
 	// Shard is the shard's name: shard0, shard1, …
 	Shard string
@@ -77,12 +77,27 @@ func (c *Cluster) Lookup(ctx context.Context, name string) (Row, bool, error) {
 	return row, found, m.end(start, err)
 }
 
-// Insert claims a name; see [Store]. Errors name the shard.
-func (c *Cluster) Insert(ctx context.Context, r Row) (won bool, err error) {
-	m := c.members[c.Owner(r.Name)]
-	start := m.begin(r.Name)
-	won, err = m.store.Insert(ctx, r)
+// Claim gives a name to a user; see [Store]. Errors name the shard. That a mobile number is taken is an answer, no error of
+// the shard's.
+func (c *Cluster) Claim(ctx context.Context, claim Claim) (won bool, err error) {
+	m := c.members[c.Owner(claim.Name)]
+	start := m.begin(claim.Name)
+	won, err = m.store.Claim(ctx, claim)
+	if errors.Is(err, ErrMobileTaken) {
+		_ = m.end(start, nil)
+		return false, err
+	}
 	return won, m.end(start, err)
+}
+
+// Move takes a name from one state to another; see [Store]. Errors name the shard. It is not counted among the traffic.
+func (c *Cluster) Move(ctx context.Context, m Move) (moved bool, err error) {
+	at := c.members[c.Owner(m.Name)]
+	moved, err = at.store.Move(ctx, m)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", at.name, err)
+	}
+	return moved, nil
 }
 
 // begin counts a call when it starts, not when it ends, so that what hangs is seen while it hangs.

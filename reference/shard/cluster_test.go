@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/regpath/diagnose/reference/load"
+	"github.com/regpath/diagnose/reference/name"
 	"github.com/regpath/diagnose/reference/shard"
 )
 
@@ -185,7 +186,7 @@ func TestSeed(t *testing.T) {
 		t.Errorf("the shards hold %d names, want %d", total, n)
 	}
 	row, found, err := cluster.Lookup(t.Context(), load.Name(777))
-	if want := (shard.Row{Name: load.Name(777), UserID: 777, CreatedAt: epoch}); row != want || !found || err != nil {
+	if want := (shard.Row{Name: load.Name(777), UserID: 777, CreatedAt: epoch, State: name.Claimed}); row != want || !found || err != nil {
 		t.Errorf("Lookup = %v, %t, %v, want %v", row, found, err, want)
 	}
 }
@@ -221,10 +222,10 @@ func TestStats(t *testing.T) {
 	t.Parallel()
 	cluster := embedded(t, 2)
 	hot := nameOn(cluster, 1)
-	for want := range 3 { // the first wins, the others find the name taken, which is no error
-		won, err := cluster.Insert(t.Context(), shard.Row{Name: hot, CreatedAt: epoch})
-		if won != (want == 0) || err != nil {
-			t.Fatalf("Insert = %t, %v", won, err)
+	for i := range 3 { // the first wins, the others find the name taken, which is no error
+		won, err := cluster.Claim(t.Context(), shard.Claim{Name: hot, UserID: int64(i), At: epoch})
+		if won != (i == 0) || err != nil {
+			t.Fatalf("Claim = %t, %v", won, err)
 		}
 	}
 	for range 4 {
@@ -356,7 +357,7 @@ func BenchmarkEmbedded(b *testing.B) {
 	b.Run("insert", func(b *testing.B) {
 		i := 100_000
 		for b.Loop() {
-			if _, err := cluster.Insert(b.Context(), shard.Row{Name: load.Name(i), CreatedAt: epoch}); err != nil {
+			if _, err := cluster.Claim(b.Context(), shard.Claim{Name: load.Name(i), UserID: int64(i), At: epoch}); err != nil {
 				b.Fatal(err)
 			}
 			i++

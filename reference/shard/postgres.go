@@ -28,9 +28,6 @@ const (
 	// out of reach for two minutes.
 	pgxConnectTimeout     = 2 * time.Minute
 	defaultConnectTimeout = 2 * time.Second
-	// schemaLock is the advisory lock under which the tables are made: CREATE TABLE IF NOT EXISTS alone fails when two
-	// sessions run it at the same time. The number is arbitrary ("names" in ASCII).
-	schemaLock = 0x6e616d6573
 )
 
 // Postgres is a shard in a PostgreSQL database.
@@ -38,13 +35,15 @@ type Postgres struct {
 	pool    *pgxpool.Pool
 	gate    *gate
 	tables  [SubTables]table
+	writes  [SubTables]postgresWrites
+	recycle string // the query of Recyclable
 	address string
 }
 
 var _ Store = (*Postgres)(nil)
 
-// OpenPostgres connects to the database and makes the tables that are missing; where all exist, the role needs no right to
-// create any. Behind PgBouncer before 1.21 in transaction mode, add default_query_exec_mode=cache_describe to the DSN.
+// OpenPostgres connects to the database and makes the tables, columns and indexes that are missing; where all exist, the role
+// needs no right to create any. Behind PgBouncer before 1.21 in transaction mode, add default_query_exec_mode=cache_describe to the DSN.
 // Errors never show the DSN.
 func OpenPostgres(ctx context.Context, dsn string, o PostgresOptions) (*Postgres, error) {
 	config, err := pgxpool.ParseConfig(dsn)
@@ -75,6 +74,10 @@ func OpenPostgres(ctx context.Context, dsn string, o PostgresOptions) (*Postgres
 		tables:  tables(),
 		address: address(config.ConnConfig.Host, config.ConnConfig.Port),
 	}
+	for i, t := range p.tables {
+		p.writes[i] = newPostgresWrites(t.name)
+	}
+	p.recycle = recyclableQuery(p.tables)
 	if err := p.createTables(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open postgres: %w", err)
@@ -87,43 +90,6 @@ func address(host string, port uint16) string {
 		return "" // a unix socket
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
-}
-
-func (p *Postgres) createTables(ctx context.Context) error {
-	names := make([]string, 0, SubTables)
-	var ddl strings.Builder
-	for _, t := range p.tables {
-		names = append(names, t.name)
-		// The primary key is the one unique index. Collation C compares bytes: fast, and safe from changes of the
-		// system's locales, which break indexes silently.
-		fmt.Fprintf(&ddl, `CREATE TABLE IF NOT EXISTS %s (
-			username   text COLLATE "C" PRIMARY KEY,
-			user_id    bigint NOT NULL,
-			created_at timestamptz NOT NULL);`, t.name)
-	}
-
-	conn, err := p.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.release(conn)
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", schemaLock); err != nil {
-			return fmt.Errorf("lock the schema: %w", err)
-		}
-		var present int
-		err := tx.QueryRow(ctx, "SELECT count(*) FROM unnest($1::text[]) AS t WHERE to_regclass(t) IS NOT NULL", names).Scan(&present)
-		if err != nil {
-			return fmt.Errorf("look for the tables: %w", err)
-		}
-		if present == SubTables {
-			return nil
-		}
-		if _, err := tx.Exec(ctx, ddl.String()); err != nil {
-			return fmt.Errorf("create tables: %w", err)
-		}
-		return nil
-	})
 }
 
 // acquire passes the gate and takes a connection. The slot is held while a connection is opened.
@@ -157,7 +123,8 @@ func (p *Postgres) Lookup(ctx context.Context, name string) (Row, bool, error) {
 	}
 	defer p.release(conn)
 	row := Row{Name: name}
-	err = conn.QueryRow(ctx, p.tables[SubTable(name)].lookup, name).Scan(&row.UserID, &row.CreatedAt)
+	var recyclableAt *time.Time
+	err = conn.QueryRow(ctx, p.tables[SubTable(name)].lookup, name).Scan(&row.UserID, &row.CreatedAt, &row.State, &recyclableAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return Row{}, false, nil
@@ -165,25 +132,13 @@ func (p *Postgres) Lookup(ctx context.Context, name string) (Row, bool, error) {
 		return Row{}, false, fmt.Errorf("look up: %w", err)
 	}
 	row.CreatedAt = row.CreatedAt.UTC()
+	if recyclableAt != nil {
+		row.RecyclableAt = recyclableAt.UTC()
+	}
+	if row.available(time.Now()) {
+		return Row{}, false, nil
+	}
 	return row, true, nil
-}
-
-// Insert implements [Store].
-func (p *Postgres) Insert(ctx context.Context, r Row) (won bool, err error) {
-	conn, err := p.acquire(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer p.release(conn)
-	var id int64
-	err = conn.QueryRow(ctx, p.tables[SubTable(r.Name)].insert, r.Name, r.UserID, r.CreatedAt).Scan(&id)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("insert: %w", err)
-	}
-	return true, nil
 }
 
 // Names implements [Store].
@@ -204,43 +159,6 @@ func (p *Postgres) Names(ctx context.Context, yield func(name string) error) err
 		}
 	}
 	return nil
-}
-
-// Load implements [Store]. The rows travel by COPY into a temporary table first, for COPY itself knows no ON CONFLICT.
-func (p *Postgres) Load(ctx context.Context, rows []Row) (added int64, err error) {
-	conn, err := p.acquire(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer p.release(conn)
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `CREATE TEMP TABLE incoming
-			(part smallint, username text COLLATE "C", user_id bigint, created_at timestamptz) ON COMMIT DROP`)
-		if err != nil {
-			return err
-		}
-		columns := []string{"part", "username", "user_id", "created_at"}
-		_, err = tx.CopyFrom(ctx, pgx.Identifier{"incoming"}, columns, pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
-			r := rows[i]
-			return []any{int16(SubTable(r.Name)), r.Name, r.UserID, r.CreatedAt}, nil
-		}))
-		if err != nil {
-			return err
-		}
-		for part, t := range p.tables {
-			tag, err := tx.Exec(ctx, "INSERT INTO "+t.name+` (username, user_id, created_at)
-				SELECT username, user_id, created_at FROM incoming WHERE part = $1 ON CONFLICT (username) DO NOTHING`, part)
-			if err != nil {
-				return err
-			}
-			added += tag.RowsAffected()
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, fmt.Errorf("load %d rows: %w", len(rows), err)
-	}
-	return added, nil
 }
 
 // Pool implements [Store].

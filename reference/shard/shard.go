@@ -10,19 +10,8 @@ package shard
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
-
-// Row is one registered name.
-type Row struct {
-	// Name is the canonical username, the key.
-	Name string
-	// UserID is the owner's id.
-	UserID int64
-	// CreatedAt is when the name was registered; stores keep microseconds and answer in UTC.
-	CreatedAt time.Time
-}
 
 // ErrNoConnection is in the chain of every error of a call that ended, by whatever deadline or cancellation, before it
 // had a connection to the shard: the pool was used up, or a new connection did not come about in time. The cause, such as
@@ -32,21 +21,50 @@ var ErrNoConnection = errors.New("no connection in time")
 // Store is one physical shard. It is safe for concurrent use. Every method that takes a context returns soon after the
 // context ends, also when the database behind it hangs.
 type Store interface {
-	// Lookup finds the row of a name by a point query on the unique index. A missing name is false, not an error.
+	// Lookup finds the row of a name by a point query on the unique index. A missing name is false, not an error, and so is
+	// a released one whose cool-down is over. One whose cool-down still runs is found.
 	Lookup(ctx context.Context, name string) (Row, bool, error)
 
-	// Insert claims the name for the row's user. Exactly one of all concurrent callers wins; false means that the name was
-	// taken already. After an error the outcome is not known: the row may have been written. Lookup tells.
-	Insert(ctx context.Context, r Row) (won bool, err error)
+	// Claim gives a name that is available to its first owner, in one transaction: the row of the name, the row of the user
+	// and the event. Available is a name without a row, and a released one whose cool-down is over, which moves on to
+	// AVAILABLE, with the event that belongs to it, before it is claimed. Exactly one of all concurrent callers wins; false
+	// means that the name was taken already. [ErrMobileTaken] means that a living user of this shard has the mobile number.
+	// After any other error the outcome is not known: the rows may have been written. Lookup tells.
+	Claim(ctx context.Context, c Claim) (won bool, err error)
 
-	// Load inserts many rows in one transaction and passes over names that are taken. It answers how many it added.
+	// Move takes a name from one state to another, with one event in the same transaction, if it still is in the first and
+	// belongs to the user given; else it answers false and nothing has changed. A move to RELEASED marks the user row as
+	// deleted; one to AVAILABLE, which waits for the end of the cool-down, removes the row of the name, while the user row
+	// and the events keep the history. A move that [name.CanMove] refuses, or that is Claim's to make, is an error that
+	// wraps [name.ErrMove].
+	Move(ctx context.Context, m Move) (moved bool, err error)
+
+	// Recyclable lists up to limit released names whose cool-down is over at the time given, in no particular order.
+	Recyclable(ctx context.Context, now time.Time, limit int) ([]string, error)
+
+	// Outbox lists up to limit events that are not published yet, by ascending id. Ids are given out before transactions
+	// commit, so that a smaller one may still appear after a larger one was listed; those of one name appear in order.
+	Outbox(ctx context.Context, limit int) ([]Event, error)
+
+	// MarkPublished takes events off the Outbox. To do it again changes nothing.
+	MarkPublished(ctx context.Context, ids []int64) error
+
+	// Republish puts the events that were published at or after the time given back into the Outbox, for when what they
+	// were published to lost them, and answers how many.
+	Republish(ctx context.Context, since time.Time) (int64, error)
+
+	// Purge deletes up to limit events that were published before the time given, and answers how many.
+	Purge(ctx context.Context, before time.Time, limit int) (int64, error)
+
+	// Load inserts many rows in one transaction and passes over names that have a row. It answers how many it added. It is
+	// for rows that exist elsewhere: it writes no user and no event.
 	Load(ctx context.Context, rows []Row) (added int64, err error)
 
 	// Sample picks up to n names at random among those registered before the given time. Its cost is bounded by n, not by
 	// the size of the shard, and it may answer with fewer names than there are.
 	Sample(ctx context.Context, n int, before time.Time) ([]string, error)
 
-	// Names calls yield with every name, in no particular order, in bounded memory. It holds one connection meanwhile. An
+	// Names calls yield with every name that has a row, released ones included, in no particular order, in bounded memory. It holds one connection meanwhile. An
 	// error from yield ends the walk and comes back in the chain of the answer.
 	Names(ctx context.Context, yield func(name string) error) error
 
@@ -81,25 +99,3 @@ type PoolStats struct {
 	// long to open. A refused connection is not among them.
 	Timeouts uint64
 }
-
-// SubTables is the number of tables that one physical shard spreads its names over.
-const SubTables = 16
-
-// tables lists the sub-tables names_00 to names_15 with the statements that both databases share. The placeholders occur
-// in ascending order, for SQLite numbers them by occurrence.
-func tables() [SubTables]table {
-	var all [SubTables]table
-	for i := range all {
-		name := fmt.Sprintf("names_%02d", i)
-		all[i] = table{
-			name:   name,
-			lookup: "SELECT user_id, created_at FROM " + name + " WHERE username = $1",
-			insert: "INSERT INTO " + name + " (username, user_id, created_at) VALUES ($1, $2, $3)" +
-				" ON CONFLICT (username) DO NOTHING RETURNING user_id",
-			names: "SELECT username FROM " + name,
-		}
-	}
-	return all
-}
-
-type table struct{ name, lookup, insert, names string }

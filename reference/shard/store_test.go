@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/regpath/diagnose/reference/local"
+	"github.com/regpath/diagnose/reference/name"
 	"github.com/regpath/diagnose/reference/shard"
 )
 
@@ -109,11 +110,12 @@ func TestStore(t *testing.T) {
 	}
 }
 
-func mustInsert(t *testing.T, s shard.Store, r shard.Row) bool {
+// mustClaim claims the row's name for its user.
+func mustClaim(t *testing.T, s shard.Store, r shard.Row) bool {
 	t.Helper()
-	won, err := s.Insert(t.Context(), r)
+	won, err := s.Claim(t.Context(), shard.Claim{Name: r.Name, UserID: r.UserID, At: r.CreatedAt})
 	if err != nil {
-		t.Fatalf("Insert(%q): %v", r.Name, err)
+		t.Fatalf("Claim(%q): %v", r.Name, err)
 	}
 	return won
 }
@@ -144,7 +146,7 @@ func allNames(t *testing.T, s shard.Store) []string {
 func rows(n int) []shard.Row {
 	all := make([]shard.Row, n)
 	for i := range all {
-		all[i] = shard.Row{Name: "user" + strconv.Itoa(i), UserID: int64(i), CreatedAt: epoch}
+		all[i] = shard.Row{Name: "user" + strconv.Itoa(i), UserID: int64(i), CreatedAt: epoch, State: name.Claimed}
 	}
 	return all
 }
@@ -155,14 +157,14 @@ func checkRoundTrip(t *testing.T, open opener) {
 		t.Errorf("Lookup in an empty store finds %v", row)
 	}
 	first := shard.Row{Name: "love", UserID: 1<<63 - 1, CreatedAt: epoch.In(time.FixedZone("far away", 9*3600))}
-	if !mustInsert(t, s, first) {
-		t.Error("the first Insert of a name lost")
+	if !mustClaim(t, s, first) {
+		t.Error("the first Claim of a name lost")
 	}
-	if mustInsert(t, s, shard.Row{Name: "love", UserID: 2, CreatedAt: epoch.Add(time.Hour)}) {
-		t.Error("the second Insert of a name won")
+	if mustClaim(t, s, shard.Row{Name: "love", UserID: 2, CreatedAt: epoch.Add(time.Hour)}) {
+		t.Error("the second Claim of a name won")
 	}
 	row, found := mustLookup(t, s, "love")
-	if want := (shard.Row{Name: "love", UserID: 1<<63 - 1, CreatedAt: epoch}); !found || row != want {
+	if want := (shard.Row{Name: "love", UserID: 1<<63 - 1, CreatedAt: epoch, State: name.Claimed}); !found || row != want {
 		t.Errorf("Lookup = %v, %t, want %v, true", row, found, want)
 	}
 	if _, found := mustLookup(t, s, "lov"); found {
@@ -177,8 +179,8 @@ func checkHostileNames(t *testing.T, open opener) {
 		"é", "e\u0301", "爱", "😀", "I", "i", "ı", strings.Repeat("long", 500), "line\nbreak", "undefined", "null",
 	}
 	for i, name := range names {
-		if !mustInsert(t, s, shard.Row{Name: name, UserID: int64(i), CreatedAt: epoch}) {
-			t.Errorf("Insert(%q) lost, but no byte-equal name was there", name)
+		if !mustClaim(t, s, shard.Row{Name: name, UserID: int64(i), CreatedAt: epoch}) {
+			t.Errorf("Claim(%q) lost, but no byte-equal name was there", name)
 		}
 	}
 	for i, name := range names {
@@ -204,13 +206,13 @@ func checkRace(t *testing.T, open opener) {
 		all.Go(func() {
 			<-begin
 			for n := range names {
-				won, err := s.Insert(t.Context(), shard.Row{Name: "name" + strconv.Itoa(n), UserID: caller, CreatedAt: epoch})
+				won, err := s.Claim(t.Context(), shard.Claim{Name: "name" + strconv.Itoa(n), UserID: caller*names + int64(n), At: epoch})
 				if err != nil {
-					t.Errorf("Insert: %v", err)
+					t.Errorf("Claim: %v", err)
 				}
 				if won {
 					mu.Lock()
-					winners[n] = append(winners[n], caller)
+					winners[n] = append(winners[n], caller*names+int64(n))
 					mu.Unlock()
 				}
 			}
@@ -237,7 +239,7 @@ func checkLoad(t *testing.T, open opener) {
 	if n, err := s.Load(t.Context(), nil); n != 0 || err != nil {
 		t.Errorf("Load(nothing) = %d, %v, want 0, nil", n, err)
 	}
-	mustInsert(t, s, shard.Row{Name: "user7", UserID: 777, CreatedAt: epoch})
+	mustClaim(t, s, shard.Row{Name: "user7", UserID: 777, CreatedAt: epoch})
 	batch := append(rows(2500), rows(10)...) // ten names twice
 	if n, err := s.Load(t.Context(), batch); n != 2499 || err != nil {
 		t.Errorf("Load = %d, %v, want 2499, nil", n, err)
@@ -332,7 +334,7 @@ func checkNames(t *testing.T, open opener) {
 // checkReopen opens one place many times at once, then finds in it what was left.
 func checkReopen(t *testing.T, open opener) {
 	first := open(t, "reopen", 1)
-	mustInsert(t, first, shard.Row{Name: "love", UserID: 5, CreatedAt: epoch})
+	mustClaim(t, first, shard.Row{Name: "love", UserID: 5, CreatedAt: epoch})
 	if err := first.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
@@ -414,7 +416,7 @@ func checkEnded(t *testing.T, open opener) {
 	cancel()
 	for name, call := range map[string]func() error{
 		"Lookup": func() error { _, _, err := s.Lookup(ctx, "love"); return err },
-		"Insert": func() error { _, err := s.Insert(ctx, shard.Row{Name: "love"}); return err },
+		"Claim":  func() error { _, err := s.Claim(ctx, shard.Claim{Name: "love"}); return err },
 		"Load":   func() error { _, err := s.Load(ctx, rows(1)); return err },
 		"Sample": func() error { _, err := s.Sample(ctx, 1, epoch); return err },
 		"Names":  func() error { return s.Names(ctx, func(string) error { return nil }) },

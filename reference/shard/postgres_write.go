@@ -1,0 +1,134 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/regpath/diagnose/reference/name"
+)
+
+// postgresWrites are the statements that change one sub-table. Each is a transaction of its own, in one round trip: the rows
+// that a name's move touches are changed by the parts of one statement, and only if its first part changed the name.
+type postgresWrites struct{ claim, move, free string }
+
+// literal is the number of a state in SQL.
+func literal(s name.State) string { return strconv.Itoa(int(s)) }
+
+func newPostgresWrites(table string) postgresWrites {
+	// $1 name, $2 user, $3 time, $4 mobile. FOR UPDATE waits for whoever moves the name at the same time and then looks
+	// again; the update that follows is safe by that lock, and knows the owner before.
+	claim := `WITH recycled AS (
+			UPDATE TABLE_ AS n SET user_id = $2, created_at = $3, state = CLAIMED_, recyclable_at = NULL
+			FROM (SELECT user_id FROM TABLE_ WHERE username = $1 AND RELEASED_ AND recyclable_at <= $3 FOR UPDATE) AS old
+			WHERE n.username = $1 RETURNING old.user_id AS previous
+		), fresh AS (
+			INSERT INTO TABLE_ (username, user_id, created_at, state) VALUES ($1, $2, $3, CLAIMED_)
+			ON CONFLICT (username) DO NOTHING RETURNING username
+		), won AS (
+			SELECT FROM recycled UNION ALL SELECT FROM fresh
+		), owner AS (
+			INSERT INTO users (user_id, username, mobile, created_at) SELECT $2, $1, $4::text, $3 FROM won
+		), event AS (
+			INSERT INTO outbox (state, username, user_id, at)
+			SELECT AVAILABLE_, $1, previous, $3 FROM recycled UNION ALL SELECT CLAIMED_, $1, $2, $3 FROM won
+		) SELECT count(*) FROM won`
+	// $1 name, $2 user, $3 from, $4 to, $5 end of the cool-down, $6 time.
+	move := `WITH moved AS (
+			UPDATE TABLE_ SET state = $4, recyclable_at = $5 WHERE username = $1 AND user_id = $2 AND state = $3 RETURNING user_id
+		), owner AS (
+			UPDATE users SET deleted_at = $6 FROM moved WHERE users.user_id = moved.user_id AND $4 = GONE_
+		), event AS (
+			INSERT INTO outbox (state, username, user_id, at) SELECT $4, $1, user_id, $6 FROM moved
+		) SELECT count(*) FROM moved`
+	// $1 name, $2 user or 0, $3 time.
+	free := `WITH moved AS (
+			DELETE FROM TABLE_ WHERE username = $1 AND $2::bigint IN (0, user_id) AND RELEASED_ AND recyclable_at <= $3 RETURNING user_id
+		), event AS (
+			INSERT INTO outbox (state, username, user_id, at) SELECT AVAILABLE_, $1, user_id, $3 FROM moved
+		) SELECT count(*) FROM moved`
+	fill := strings.NewReplacer("TABLE_", table, "RELEASED_", isReleased,
+		"AVAILABLE_", literal(name.Available), "CLAIMED_", literal(name.Claimed), "GONE_", literal(name.Released)).Replace
+	return postgresWrites{claim: fill(claim), move: fill(move), free: fill(free)}
+}
+
+// Claim implements [Store].
+func (p *Postgres) Claim(ctx context.Context, c Claim) (won bool, err error) {
+	var mobile *string
+	if c.Mobile != "" {
+		mobile = &c.Mobile
+	}
+	n, err := p.count(ctx, p.writes[SubTable(c.Name)].claim, c.Name, c.UserID, c.At, mobile)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.ConstraintName == "users_mobile" {
+		return false, ErrMobileTaken
+	}
+	if err != nil {
+		return false, fmt.Errorf("claim: %w", err)
+	}
+	return n > 0, nil
+}
+
+// Move implements [Store].
+func (p *Postgres) Move(ctx context.Context, m Move) (moved bool, err error) {
+	m, err = m.check()
+	if err != nil {
+		return false, err
+	}
+	var n int64
+	switch writes := &p.writes[SubTable(m.Name)]; m.To {
+	case name.Available:
+		n, err = p.count(ctx, writes.free, m.Name, m.UserID, m.At)
+	default:
+		_, recyclableAt := Row{State: m.To, RecyclableAt: m.RecyclableAt}.stored()
+		n, err = p.count(ctx, writes.move, m.Name, m.UserID, m.From, m.To, recyclableAt, m.At)
+	}
+	if err != nil {
+		return false, fmt.Errorf("move: %w", err)
+	}
+	return n > 0, nil
+}
+
+// count runs a statement that answers with one number.
+func (p *Postgres) count(ctx context.Context, sql string, args ...any) (n int64, err error) {
+	conn, err := p.acquire(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer p.release(conn)
+	err = conn.QueryRow(ctx, sql, args...).Scan(&n)
+	return n, err
+}
+
+// recyclableQuery is the query of Recyclable: each sub-table by its index, all in one round trip.
+func recyclableQuery(tables [SubTables]table) string {
+	arms := make([]string, 0, SubTables)
+	for _, t := range tables {
+		arms = append(arms, "(SELECT username FROM "+t.name+" WHERE "+isReleased+" AND recyclable_at <= $1 LIMIT $2)")
+	}
+	return strings.Join(arms, " UNION ALL ") + " LIMIT $2"
+}
+
+// Recyclable implements [Store].
+func (p *Postgres) Recyclable(ctx context.Context, now time.Time, limit int) ([]string, error) {
+	conn, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.release(conn)
+	rows, err := conn.Query(ctx, p.recycle, now, max(limit, 0))
+	if err != nil {
+		return nil, fmt.Errorf("list what is recyclable: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list what is recyclable: %w", err)
+	}
+	return names, nil
+}
