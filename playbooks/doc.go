@@ -69,6 +69,28 @@
 // every back end offers: a rule or a cause that rests on a fact which may be
 // missing asks known, or names as "against" what refutes it without that fact.
 //
+// # Unit tests
+//
+// A playbook's unit tests stand beside it in <name>_test.yaml (see [LoadSuite]):
+//
+//	playbook: registration-path.yaml # beside this file
+//	base:                            # what every test starts from; optional
+//	  redis: {reachable: true, ping_seconds: 0.0001}
+//	tests:
+//	  - name: a server that is slow
+//	    recording: slow.json         # instead of the base: a recorded report
+//	    evidence:                    # laid over base or recording
+//	      redis: {ping_seconds: 0.3, hit_ratio: unknown}
+//	      shards: {error: timeout}   # the step could not be measured
+//	    expect:                      # only what is named is looked at
+//	      verdict: inconclusive
+//	      causes: []                 # all matched causes, in order
+//	      roots: []
+//	      confidence: {redis-down: high}
+//	      ruled_out: [redis-down]    # among others
+//	      gaps: ["shards: timeout"]  # part of a gap
+//	      status: {redis: warning}
+//
 // # Recordings
 //
 // A report holds what it was judged from, whole, and so it is a recording:

@@ -272,7 +272,7 @@ func (l *loader) rules(step *yaml.Node, nodes []*yaml.Node, path string, s *Step
 		if always >= 0 {
 			l.add(n, path, fmt.Sprintf("can never be reached: rules[%d] has no condition", always), "a rule without a condition to be the last")
 		}
-		var r Rule
+		r := Rule{place: l.place(n)}
 		if word := l.required(n, f.Status, path+".status"); word != "" {
 			if err := r.Status.UnmarshalText([]byte(word)); err != nil || r.Status == Unknown {
 				l.addWord(f.Status.node, path+".status", fmt.Sprintf("unknown status %q", word), "ok, warning or critical", []string{"ok", "warning", "critical"})
@@ -307,24 +307,6 @@ func (l *loader) summary(owner *yaml.Node, t text, path, scope string) *Template
 
 func withoutEchoes(slips []slip) []slip {
 	return slices.DeleteFunc(slips, func(s slip) bool { return s.echo })
-}
-
-// required returns a text that must be there.
-func (l *loader) required(owner *yaml.Node, t text, path string) string {
-	switch {
-	case !t.set():
-		if !l.faulty(path) {
-			l.add(owner, path, "missing", "")
-		}
-	case strings.TrimSpace(t.Value) == "":
-		l.add(t.node, path, "empty", "some text")
-	}
-	return strings.TrimSpace(t.Value)
-}
-
-// faulty says whether something was said about the path already.
-func (l *loader) faulty(path string) bool {
-	return slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Path == path })
 }
 
 // id returns a text that must be there and of a form.

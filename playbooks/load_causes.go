@@ -42,6 +42,7 @@ func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
 		Summary: l.summary(n, f.Summary, path+".summary", ""),
 		Layer:   l.required(n, f.Layer, path+".layer"),
 		Source:  l.required(n, f.Source, path+".source"),
+		place:   l.place(n),
 	}
 	if h.Layer != "" {
 		l.reference(f.Layer, path+".layer", "step", l.vocabulary.steps)
@@ -93,13 +94,6 @@ func (l *loader) signal(n *yaml.Node, path string) Indication {
 		}
 	}
 	return s
-}
-
-// reference checks that a text names one of the known.
-func (l *loader) reference(t text, path, what string, known []string) {
-	if t.set() && !slices.Contains(known, t.Value) {
-		l.addWord(t.node, path, fmt.Sprintf("unknown %s %q", what, t.Value), "one of "+strings.Join(known, ", "), known)
-	}
 }
 
 // cycles notes every reference that closes a circle of explanations: with one

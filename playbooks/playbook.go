@@ -45,6 +45,8 @@ type Rule struct {
 	When *Condition
 	// Summary is what to tell a human, with the values filled in.
 	Summary *Template
+
+	place string // file:line
 }
 
 // Hypothesis is a cause that a playbook knows of. A [Cause] is one that was
@@ -70,6 +72,8 @@ type Hypothesis struct {
 	Actions []string
 	// Source says where the thresholds come from.
 	Source string
+
+	place string // file:line
 }
 
 // Indication is a weighted signal of a hypothesis.

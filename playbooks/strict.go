@@ -87,6 +87,9 @@ func (d *document) add(n *yaml.Node, path, problem, expected string) {
 	d.addAt(n.Line, n.Column, path, problem, expected)
 }
 
+// place says where a node stands.
+func (d *document) place(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
+
 // addWord notes a word at a node that is none of the known, and the nearest.
 func (d *document) addWord(n *yaml.Node, path, problem, expected string, known []string) {
 	d.add(n, path, problem, expected)

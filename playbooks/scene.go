@@ -1,0 +1,124 @@
+package playbooks
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+// scene is the evidence of a test by step.
+type scene map[string]Measurement
+
+func (s scene) clone() scene {
+	c := scene{}
+	for step, m := range s {
+		m.Evidence.Facts = slices.Clone(m.Evidence.Facts)
+		c[step] = m
+	}
+	return c
+}
+
+// measurements returns the scene in a fixed order.
+func (s scene) measurements() []Measurement {
+	ms := make([]Measurement, 0, len(s))
+	for _, step := range slices.Sorted(maps.Keys(s)) {
+		ms = append(ms, s[step])
+	}
+	return ms
+}
+
+// The words of evidence that are no facts.
+const (
+	wordError   = "error"   // says why the whole step was not measured
+	wordUnknown = "unknown" // for a fact that was not measured
+)
+
+// stage lays evidence as a test writes it over a scene:
+//
+//	redis: {ping_seconds: 0.3, reachable: true, hit_ratio: unknown}
+//	shards: {error: timeout}
+func (l *suiteLoader) stage(s scene, n *yaml.Node, path string) {
+	l.entries(n, path, func(key, value *yaml.Node) {
+		path := join(path, key.Value)
+		i, known := l.suite.Playbook.index[key.Value]
+		if !known {
+			l.reference(text{Value: key.Value, node: key}, path, "step", l.suite.Playbook.vocabulary.steps)
+			return
+		}
+		m := s[key.Value]
+		m.Step = key.Value
+		l.entries(value, path, func(key, value *yaml.Node) {
+			l.fact(&m, l.suite.Playbook.Steps[i], key, value, join(path, key.Value))
+		})
+		s[m.Step] = m
+	})
+}
+
+// entries calls each with the entries of a mapping.
+func (l *suiteLoader) entries(n *yaml.Node, path string, each func(key, value *yaml.Node)) {
+	if !l.is(n, yaml.MappingNode, path, "a mapping") {
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case value.Kind == yaml.AliasNode || value.Anchor != "":
+			l.add(value, join(path, key.Value), "anchors and aliases are not supported", "the value written out")
+		case seen[key.Value]:
+			l.add(key, path, fmt.Sprintf("%q is given twice", key.Value), "")
+		default:
+			seen[key.Value] = true
+			each(key, value)
+		}
+	}
+}
+
+// fact lays one fact over a measurement.
+func (l *suiteLoader) fact(m *Measurement, step *Step, key, value *yaml.Node, path string) {
+	if !l.is(value, yaml.ScalarNode, path, "a number, true, false or "+wordUnknown) {
+		return
+	}
+	if key.Value == wordError {
+		*m = Measurement{Step: step.ID, Err: l.required(value, text{Value: value.Value, node: value}, path)}
+		return
+	}
+	i := slices.IndexFunc(step.Facts, func(d probes.FactDoc) bool { return d.Name == key.Value })
+	if i < 0 {
+		names := []string{wordError}
+		for _, d := range step.Facts {
+			names = append(names, d.Name)
+		}
+		l.addWord(key, path, fmt.Sprintf("unknown fact %q", key.Value), fmt.Sprintf("a fact that the probe %s documents", step.Kind), names)
+		return
+	}
+	m.Err = ""
+	e := &m.Evidence
+	at := slices.IndexFunc(e.Facts, func(f probes.Fact) bool { return f.Name == key.Value })
+	if at >= 0 {
+		e.Facts = slices.Delete(e.Facts, at, at+1)
+	}
+	if value.Value == wordUnknown {
+		return
+	}
+	f := probes.Fact{Name: key.Value, Unit: step.Facts[i].Unit}
+	switch strings.ToLower(value.Value) {
+	case "true":
+		f.Value = 1
+	case "false":
+	default:
+		v, err := strconv.ParseFloat(strings.ReplaceAll(value.Value, "_", ""), 64)
+		if err != nil || !finite(v) {
+			l.add(value, path, fmt.Sprintf("wrong type: %q", value.Value), "a number, true, false or "+wordUnknown)
+			return
+		}
+		f.Value = v
+	}
+	e.Facts = append(e.Facts, f)
+}
