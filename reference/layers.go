@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -68,22 +69,67 @@ func New(l Layers) *Service {
 func (s *Service) SetWriteOnRead(on bool) (before bool) { return s.writeOnRead.Swap(on) }
 
 // RebuildFilter fills a new filter made for p from all shards, together with
-// what is registered meanwhile, and switches to it. The old one answers until
-// then, and stays when a shard fails.
+// what is registered meanwhile, verifies it and switches to it. The old one
+// answers until then, and stays when a shard fails or the new one is not as
+// designed.
 func (s *Service) RebuildFilter(ctx context.Context, p bloom.Params) error {
-	return s.Filter.Rebuild(ctx, p, func(ctx context.Context, add func(string)) error {
-		group, ctx := errgroup.WithContext(ctx)
-		for i := range s.Shards.Len() {
-			group.Go(func() error {
-				err := s.Shards.Store(i).Names(ctx, func(n string) error { add(n); return nil })
-				if err != nil {
-					return fmt.Errorf("shard%d: %w", i, err)
-				}
-				return nil
-			})
-		}
-		return group.Wait()
-	})
+	return s.Filter.Rebuild(ctx, bloom.Plan{Params: p, From: s.names()})
+}
+
+// ForceFilter is RebuildFilter for a filter that may be too small for its
+// names: a fault to be diagnosed.
+func (s *Service) ForceFilter(ctx context.Context, p bloom.Params) error {
+	return s.Filter.Rebuild(ctx, bloom.Plan{Params: p, From: s.names(), AnyRate: true})
+}
+
+// RestoreFilter switches to the filter for p that was saved to the file path,
+// with the names registered since; see [bloom.Filter.Restore].
+func (s *Service) RestoreFilter(ctx context.Context, path string, p bloom.Params) error {
+	return s.Filter.Restore(ctx, path, bloom.Plan{Params: p, From: s.names()})
+}
+
+func (s *Service) names() shardNames { return shardNames{s.Shards} }
+
+// shardNames reads the names of all shards for the filter.
+type shardNames struct{ shards *shard.Cluster }
+
+// All implements bloom.Shards: all shards at the same time, in bounded memory.
+func (n shardNames) All(ctx context.Context, add func(string)) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range n.shards.Len() {
+		group.Go(func() error {
+			err := n.shards.Store(i).Names(ctx, func(name string) error { add(name); return nil })
+			if err != nil {
+				return fmt.Errorf("shard%d: %w", i, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// Since implements bloom.Shards. A store cannot tell names by their age, so it
+// is every name; the filter skips what it has.
+func (n shardNames) Since(ctx context.Context, _ time.Time, add func(string)) error {
+	return n.All(ctx, add)
+}
+
+// Sample implements bloom.Shards.
+func (n shardNames) Sample(ctx context.Context, want int, before time.Time) ([]string, error) {
+	shards := n.shards.Len()
+	found := make([][]string, shards)
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range shards {
+		group.Go(func() (err error) {
+			share := (want + shards - 1 - i) / shards
+			if found[i], err = n.shards.Store(i).Sample(ctx, share, before); err != nil {
+				return fmt.Errorf("shard%d: %w", i, err)
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return slices.Concat(found...), err
 }
 
 // Verified is how the names of one shard fared in Verify.

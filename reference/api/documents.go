@@ -24,16 +24,27 @@ type bloomDoc struct {
 	Registrations uint64            `json:"registrations"`
 	Generation    uint64            `json:"generation"`
 	BuiltAt       time.Time         `json:"built_at"`
+	// Left out while they are not known.
+	GrowthPerSecond   *float64 `json:"growth_per_second,omitempty"`
+	TimeToFullSeconds *float64 `json:"time_to_full_seconds,omitempty"`
 }
 
 func (s *Server) bloomDoc() bloomDoc {
 	f := s.service.Filter.Stats()
-	return bloomDoc{
+	doc := bloomDoc{
 		Now: time.Now(), StartedAt: s.startedAt,
 		M: f.Bits, K: f.Hashes, Capacity: f.Params.Capacity, TargetRate: f.Params.Rate, SetBits: f.SetBits,
 		NamesAdded: f.NamesAdded(), AddsBySource: bySource(f),
 		Registrations: f.Registrations, Generation: f.Generation, BuiltAt: f.BuiltAt,
 	}
+	if f.Growth.Known {
+		doc.GrowthPerSecond = &f.Growth.PerSecond
+	}
+	if f.Growth.TimeToFullKnown {
+		seconds := f.Growth.TimeToFull.Seconds()
+		doc.TimeToFullSeconds = &seconds
+	}
+	return doc
 }
 
 func bySource(f bloom.Stats) map[string]uint64 {

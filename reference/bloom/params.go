@@ -11,6 +11,10 @@ import (
 // 14,000,000,000 names at 1 %.
 const MaxBits = 1 << 37
 
+// MaxHashes bounds the hashes of a name: 64 are enough for a rate of 5e-20, and
+// each is one cache line to wait for.
+const MaxHashes = 64
+
 // Params say what a filter is built for.
 type Params struct {
 	// Capacity is n, the number of names it is sized for.
@@ -34,5 +38,8 @@ func (p Params) Size() (m, k uint, err error) {
 		return 0, 0, fmt.Errorf("filter for %d names at rate %g needs %.0f bits, at most %d are allowed", p.Capacity, p.Rate, bits, uint64(MaxBits))
 	}
 	m, k = bloom.EstimateParameters(uint(p.Capacity), p.Rate)
+	if k > MaxHashes {
+		return 0, 0, fmt.Errorf("filter target rate %g needs %d hashes, at most %d are allowed", p.Rate, k, MaxHashes)
+	}
 	return max(m, 1), max(k, 1), nil
 }

@@ -75,7 +75,7 @@ func undersized(p Patient) Fault {
 		On: func(ctx context.Context) error {
 			s := p.Service.Filter.Stats()
 			names := s.Added[bloom.Build] + s.Added[bloom.Register]
-			return p.Service.RebuildFilter(ctx, bloom.Params{Capacity: max(1, names/5), Rate: p.Filter.Rate})
+			return p.Service.ForceFilter(ctx, bloom.Params{Capacity: max(1, names/5), Rate: p.Filter.Rate})
 		},
 		Off: func(ctx context.Context) error { return p.Service.RebuildFilter(ctx, p.Filter) },
 	}
@@ -94,7 +94,7 @@ func writeOnRead(p Patient) Fault {
 		},
 		Off: func(ctx context.Context) error {
 			set(false)
-			return p.Service.RebuildFilter(ctx, p.Service.Filter.Params())
+			return p.Service.ForceFilter(ctx, p.Service.Filter.Params()) // it may be undersized too
 		},
 	}
 }
