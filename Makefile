@@ -39,8 +39,10 @@ fmt: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 fuzz:
 	@.ci/fuzz $(FUZZTIME)
 
-bench:
+# Micro-benchmarks, then the reference path against bare peers as ratios.
+bench: build deps
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	bin/proof bench
 
 accuracy: build
 	bin/proof accuracy

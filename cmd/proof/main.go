@@ -20,7 +20,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(newAccuracy())
+	cmd.AddCommand(newAccuracy(), newBench())
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	if err != nil {

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/regpath/diagnose/reference/bloom"
+	"github.com/regpath/diagnose/reference/cache"
+	"github.com/regpath/diagnose/reference/load"
+	"github.com/regpath/diagnose/reference/local"
+)
+
+// bench measures the reference path against bare peers: the same wire, the same
+// driver, nothing else. Peer and path take turns within one run on one machine,
+// so the ratio of their medians means something where the figures do not.
+type bench struct {
+	rounds   int
+	duration time.Duration
+	names    int
+}
+
+func newBench() *cobra.Command {
+	b := bench{}
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure the reference path against bare peers, as ratios",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), os.Stdout) },
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&b.rounds, "rounds", 5, "turns of each side")
+	fs.DurationVar(&b.duration, "duration", 3*time.Second, "length of a turn")
+	fs.IntVar(&b.names, "names", 20_000, "names that are taken")
+	return cmd
+}
+
+// duel is one comparison. Scripts are for wrk, in Lua; an empty one asks for
+// the URL as it is.
+type duel struct {
+	what             string
+	goal             float64
+	path, peer       string
+	pathLua, peerLua string
+}
+
+func (b *bench) run(ctx context.Context, out io.Writer) error {
+	dir, err := os.MkdirTemp("", "diagnose-bench-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the scripts: %w", err)
+	}
+	err = b.inFolder(ctx, dir, out)
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Commits wait for the disk, on both sides.
+	postgres, err := local.StartPostgres(ctx, local.PostgresOptions{Shards: 4, Durable: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, postgres.Close()) }()
+	redis, err := local.StartRedis(ctx, local.RedisOptions{Real: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, redis.Close()) }()
+	if err := seedShards(ctx, postgres, b.names); err != nil {
+		return err
+	}
+	options := local.Options{
+		Redis:  cache.RedisOptions{Address: redis.Addr()},
+		Filter: bloom.Params{Capacity: uint64(b.names) * 100, Rate: 0.01},
+	}
+	for i := range postgres.Len() {
+		options.ShardDSNs = append(options.ShardDSNs, postgres.DSN(i))
+	}
+	path, err := local.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, path.Close()) }()
+	// A second one whose local cache holds next to nothing: its checks of taken names reach Redis.
+	options.LocalCache, options.Machine = 1, 1
+	far, err := local.Start(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, far.Close()) }()
+	peers, err := startPeers(ctx, redis.Addr(), postgres.DSN(0), b.names)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, peers.close()) }()
+
+	check := "/v1/check?name="
+	duels := []duel{
+		{what: "check answered by the Bloom filter / bare net/http", goal: 0.75, path: path.URL + check + "nobodyhasthis", peer: peers.url + "/hello"},
+		{what: "check answered by the local cache / bare net/http", goal: 0.75, path: path.URL + check + load.Name(0), peer: peers.url + "/hello"},
+		{
+			what: "check answered by Redis / bare GET behind net/http", goal: 0.8,
+			path: far.URL, pathLua: b.namesLua("/v1/check?name="), peer: peers.url, peerLua: b.namesLua("/get?name="),
+		},
+		{
+			what: "registration / bare upsert behind net/http", goal: 0.6,
+			path: path.URL, pathLua: postLua("/v1/register", "p"), peer: peers.url, peerLua: postLua("/upsert", "b"),
+		},
+	}
+	for i, d := range duels {
+		if err := b.fight(ctx, filepath.Join(dir, fmt.Sprint(i)), d, out); err != nil {
+			return fmt.Errorf("%s: %w", d.what, err)
+		}
+	}
+	return nil
+}
+
+// fight lets both sides of a duel take turns and prints the medians.
+func (b *bench) fight(ctx context.Context, prefix string, d duel, out io.Writer) error {
+	var path, peer []float64
+	for turn := range b.rounds + 1 {
+		for _, side := range []struct {
+			url, lua, name string
+			rates          *[]float64
+		}{{d.peer, d.peerLua, "peer", &peer}, {d.path, d.pathLua, "path", &path}} {
+			// Every turn registers names of its own.
+			lua := strings.ReplaceAll(side.lua, "TURN", fmt.Sprintf("%s%d", side.name, turn))
+			rate, err := wrk(ctx, fmt.Sprintf("%s-%s-%d.lua", prefix, side.name, turn), side.url, lua, b.duration)
+			if err != nil {
+				return err
+			}
+			if turn > 0 { // the first turn warms up
+				*side.rates = append(*side.rates, rate)
+			}
+		}
+	}
+	slices.Sort(path)
+	slices.Sort(peer)
+	mid := len(path) / 2
+	ratio := path[mid] / peer[mid]
+	met := "met"
+	if ratio < d.goal {
+		met = "MISSED"
+	}
+	_, err := fmt.Fprintf(out, "%-52s ratio %.2f (goal %.2f, %s)  %7.0f/s against %7.0f/s\n", d.what, ratio, d.goal, met, path[mid], peer[mid])
+	return err
+}
+
+// namesLua asks for taken names at random.
+func (b *bench) namesLua(prefix string) string {
+	var list strings.Builder
+	for i := range b.names {
+		fmt.Fprintf(&list, "%q,", load.Name(i))
+	}
+	return fmt.Sprintf("local names = {%s}\nrequest = function() return wrk.format(\"GET\", %q .. names[math.random(#names)]) end\n", list.String(), prefix)
+}
+
+// postLua posts a new name each time; threads draw from different names.
+func postLua(path, prefix string) string {
+	return fmt.Sprintf(`
+local threads = 0
+function setup(thread) thread:set("id", threads); threads = threads + 1 end
+local n = 0
+request = function()
+  n = n + 1
+  return wrk.format("POST", %q, {["Content-Type"] = "application/json"}, string.format('{"name":"%sTURNx%%dx%%d"}', id, n))
+end
+`, path, prefix)
+}
