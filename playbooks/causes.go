@@ -172,7 +172,7 @@ func (c *court) matched(s *sights, p *Playbook) []Cause {
 	for _, t := range c.ranked() {
 		cause := Cause{
 			ID: t.h.ID, Title: t.h.Title, Summary: t.h.Summary.fill(s), Role: Root, Confidence: t.confidence,
-			Evidence: evidence(t, s, p), Explains: []string{}, Actions: slices.Clone(t.h.Actions),
+			Evidence: evidence(t, s, p), Explains: []string{}, Actions: slices.Clone(t.h.Actions), Lasting: slices.Clone(t.h.Lasting),
 			Agree: t.agree, Disagree: t.disagree, Unknown: t.unknown,
 		}
 		if t.depth > 0 {

@@ -109,7 +109,12 @@ type (
 		Against  []text       `yaml:"against"`
 		Explains []text       `yaml:"explains"`
 		Actions  []text       `yaml:"actions"`
-		Source   text         `yaml:"source"`
+		Lasting  []text       `yaml:"lasting"`
+		About    text         `yaml:"about"`
+		Looks    text         `yaml:"looks"`
+		// MistakenFor is a mapping from cause to check, in order.
+		MistakenFor *yaml.Node `yaml:"mistaken_for"`
+		Source      text       `yaml:"source"`
 	}
 	signalFile struct {
 		When     text     `yaml:"when"`

@@ -31,6 +31,9 @@ func (l *loader) causes(nodes []*yaml.Node, p *Playbook) {
 			path := fmt.Sprintf("causes[%d].explains[%d]", i, j)
 			l.reference(t, path, "cause", ids)
 		}
+		if f.MistakenFor != nil {
+			l.lookalikes(f.MistakenFor, fmt.Sprintf("causes[%d].mistaken_for", i), p.Causes[i], ids)
+		}
 	}
 	l.cycles(files, p.Causes)
 }
@@ -42,6 +45,8 @@ func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
 		Summary: l.summary(n, f.Summary, path+".summary", ""),
 		Layer:   l.required(n, f.Layer, path+".layer"),
 		Source:  l.required(n, f.Source, path+".source"),
+		About:   l.optional(f.About, path+".about"),
+		Looks:   l.optional(f.Looks, path+".looks"),
 		place:   l.place(n),
 	}
 	if h.Layer != "" {
@@ -68,7 +73,23 @@ func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
 	for i, t := range f.Actions {
 		h.Actions = append(h.Actions, l.required(n, t, fmt.Sprintf("%s.actions[%d]", path, i)))
 	}
+	for i, t := range f.Lasting {
+		h.Lasting = append(h.Lasting, l.required(n, t, fmt.Sprintf("%s.lasting[%d]", path, i)))
+	}
 	return h
+}
+
+// lookalikes reads which causes a cause is mistaken for, in order.
+func (l *loader) lookalikes(n *yaml.Node, path string, h *Hypothesis, ids []string) {
+	l.entries(n, path, func(key, value *yaml.Node) {
+		l.reference(text{Value: key.Value, node: key}, path, "cause", ids)
+		if key.Value == h.ID {
+			l.add(key, path, "a cause is not mistaken for itself", "another cause")
+		}
+		var check text
+		l.decode(value, reflect.ValueOf(&check).Elem(), join(path, key.Value))
+		h.MistakenFor = append(h.MistakenFor, Lookalike{ID: key.Value, Check: l.required(value, check, join(path, key.Value))})
+	})
 }
 
 func (l *loader) conditions(texts []text, path string) (cs []*Condition) {

@@ -68,12 +68,23 @@ type Hypothesis struct {
 	Against []*Condition
 	// Explains holds the ids of the causes that follow from this one.
 	Explains []string
-	// Actions say what to do, most urgent first.
-	Actions []string
+	// Actions say what to do now, most urgent first, and Lasting what to do so
+	// that it does not come back.
+	Actions, Lasting []string
+	// About says what the cause is, Looks how it shows, for the page about it.
+	About, Looks string
+	MistakenFor  []Lookalike
 	// Source says where the thresholds come from.
 	Source string
 
 	place string // file:line
+}
+
+// Lookalike is another cause that a cause is mistaken for.
+type Lookalike struct {
+	ID string
+	// Check says what tells the two apart.
+	Check string
 }
 
 // Indication is a weighted signal of a hypothesis.

@@ -177,7 +177,10 @@ type Cause struct {
 	Evidence   []Observation `json:"evidence"`
 	// Explains holds the ids of the matched causes that follow from this one.
 	Explains []string `json:"explains"`
+	// Actions say what to do now, Lasting what to do so that it does not come
+	// back.
 	Actions  []string `json:"actions"`
+	Lasting  []string `json:"lasting,omitempty"`
 	Agree    []Signal `json:"agree,omitempty"`
 	Disagree []Signal `json:"disagree,omitempty"`
 	Unknown  []Signal `json:"unknown,omitempty"`

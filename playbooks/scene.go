@@ -60,26 +60,6 @@ func (l *suiteLoader) stage(s scene, n *yaml.Node, path string) {
 	})
 }
 
-// entries calls each with the entries of a mapping.
-func (l *suiteLoader) entries(n *yaml.Node, path string, each func(key, value *yaml.Node)) {
-	if !l.is(n, yaml.MappingNode, path, "a mapping") {
-		return
-	}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		switch {
-		case value.Kind == yaml.AliasNode || value.Anchor != "":
-			l.add(value, join(path, key.Value), "anchors and aliases are not supported", "the value written out")
-		case seen[key.Value]:
-			l.add(key, path, fmt.Sprintf("%q is given twice", key.Value), "")
-		default:
-			seen[key.Value] = true
-			each(key, value)
-		}
-	}
-}
-
 // fact lays one fact over a measurement.
 func (l *suiteLoader) fact(m *Measurement, step *Step, key, value *yaml.Node, path string) {
 	if !l.is(value, yaml.ScalarNode, path, "a number, true, false or "+wordUnknown) {
