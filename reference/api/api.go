@@ -222,7 +222,7 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 }
 
 func invalidName(err error) bool {
-	for _, kind := range []error{name.ErrEncoding, name.ErrShort, name.ErrLong, name.ErrCharacter, name.ErrReserved} {
+	for _, kind := range []error{name.ErrEncoding, name.ErrShort, name.ErrLong, name.ErrCharacter, name.ErrMixed, name.ErrConfusable, name.ErrReserved} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -30,6 +30,10 @@ func TestCanonical(t *testing.T) {
 	ok("Ünïcode", "ünïcode")
 	ok("U\u0308ber", "über") // combining mark that composes
 	ok("王小明", "王小明")
+	ok("王小明abc", "王小明abc") // as people write
+	ok("ADMİN", "admin")   // the dot is part of the small letter anyhow
+	ok("ışık", "ışık")     // ş tells it from every plain name
+	ok("bjørnæs", "bjørnæs")
 	ok("zz0canary-1", "zz0canary-1") // reserved, yet testable
 	ok(strings.Repeat("a", 32), strings.Repeat("a", 32))
 	ok(strings.Repeat("é", 32), strings.Repeat("é", 32)) // 64 bytes
@@ -58,7 +62,13 @@ func TestCanonical(t *testing.T) {
 	bad("a bc", name.ErrCharacter, "U+0020 (space)")
 	bad("a\u0301\u0301bc", name.ErrCharacter, "U+0301 (combining mark)")
 	bad("J\u030cab", name.ErrCharacter, "U+030C (combining mark)")
-	bad("аdmin", name.ErrCharacter, "U+0430 (letter of a script that is not allowed)") // Cyrillic
+	bad("аdmin", name.ErrCharacter, "U+0430 (Cyrillic letter) is character 1; allowed are letters of Latin, Han, digits 0-9 and _.-") // Cyrillic
+	bad("ab\u0441", name.ErrCharacter, "U+0441 (Cyrillic letter) is character 3")
+	bad("  ﬁ\u0430", name.ErrCharacter, "is character 3") // counted as it is spelt canonically
+	bad("admın", name.ErrConfusable, `U+0131 (Latin letter) is character 4 and makes the name look like "admin"`)
+	bad("ᴀdmin\u0430", name.ErrCharacter, "U+0430")
+	bad("gооgle", name.ErrCharacter, "U+043E")
+	bad("ɡoogle_7", name.ErrConfusable, `"google_7"`)
 	bad("abc٣", name.ErrCharacter, "U+0663 (digit that is not ASCII)")
 	bad("<script>", name.ErrCharacter, "U+003C (symbol or punctuation)")
 	bad("'; drop table", name.ErrCharacter, "U+0027")
