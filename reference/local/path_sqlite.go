@@ -103,6 +103,9 @@ func (r *reopenable) Names(ctx context.Context, yield func(name string) error) e
 	return r.current().Names(ctx, yield)
 }
 
+// Placement implements [shard.Store].
+func (r *reopenable) Placement() shard.Placement { return r.current().Placement() }
+
 // Pool implements [shard.Store].
 func (r *reopenable) Pool() shard.PoolStats {
 	r.mu.RLock()

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Cluster is the set of shards behind one routing table. It is safe for concurrent use.
+// Cluster is the set of shards behind one routing table. It is safe for concurrent use, also of many clusters, in as many
+// processes, over the same shards: one that does not know the newest table is refused by the shards and then reads it.
 type Cluster struct {
 	members []*member
-	table   RoutingTable
+	table   atomic.Pointer[RoutingTable]
 }
 
 // member is one shard with what was asked of it.
@@ -44,7 +45,8 @@ type Stats struct {
 	TopKeys TopKeys
 }
 
-// NewCluster joins the stores, the owners 0, 1, … of the routing table, into one. The cluster owns them from then on.
+// NewCluster joins the stores, the owners 0, 1, … of the routing table, into one. The cluster owns them from then on. It asks
+// the stores nothing: see [OpenCluster] for shards that keep their routing table themselves.
 func NewCluster(stores []Store, table RoutingTable) (*Cluster, error) {
 	if len(stores) == 0 {
 		return nil, errors.New("a cluster needs at least one shard")
@@ -52,7 +54,8 @@ func NewCluster(stores []Store, table RoutingTable) (*Cluster, error) {
 	if err := table.Validate(len(stores)); err != nil {
 		return nil, err
 	}
-	c := &Cluster{table: table}
+	c := new(Cluster)
+	c.table.Store(&table)
 	now := time.Now()
 	for i, s := range stores {
 		c.members = append(c.members, &member{name: "shard" + strconv.Itoa(i), store: s, keys: newKeyWindows(now)})
@@ -67,37 +70,45 @@ func (c *Cluster) Len() int { return len(c.members) }
 func (c *Cluster) Store(i int) Store { return c.members[i].store }
 
 // Owner is the index of the shard that owns the name.
-func (c *Cluster) Owner(name string) int { return c.table.Owners[Bucket(name)] }
+func (c *Cluster) Owner(name string) int { return c.table.Load().Owner(name) }
+
+// Table is the routing table as this cluster knows it. The caller must not change it.
+func (c *Cluster) Table() RoutingTable { return *c.table.Load() }
 
 // Lookup finds the row of a name; see [Store]. Errors name the shard.
-func (c *Cluster) Lookup(ctx context.Context, name string) (Row, bool, error) {
-	m := c.members[c.Owner(name)]
-	start := m.begin(name)
-	row, found, err := m.store.Lookup(ctx, name)
-	return row, found, m.end(start, err)
+func (c *Cluster) Lookup(ctx context.Context, name string) (row Row, found bool, err error) {
+	err = c.route(ctx, name, func(m *member) error {
+		start := m.begin(name)
+		row, found, err = m.store.Lookup(ctx, name)
+		return m.end(start, err)
+	})
+	return row, found, err
 }
 
 // Claim gives a name to a user; see [Store]. Errors name the shard. That a mobile number is taken is an answer, no error of
 // the shard's.
 func (c *Cluster) Claim(ctx context.Context, claim Claim) (won bool, err error) {
-	m := c.members[c.Owner(claim.Name)]
-	start := m.begin(claim.Name)
-	won, err = m.store.Claim(ctx, claim)
-	if errors.Is(err, ErrMobileTaken) {
-		_ = m.end(start, nil)
-		return false, err
-	}
-	return won, m.end(start, err)
+	err = c.route(ctx, claim.Name, func(m *member) error {
+		start := m.begin(claim.Name)
+		won, err = m.store.Claim(ctx, claim)
+		if errors.Is(err, ErrMobileTaken) {
+			_ = m.end(start, nil)
+			return err
+		}
+		return m.end(start, err)
+	})
+	return won, err
 }
 
 // Move takes a name from one state to another; see [Store]. Errors name the shard. It is not counted among the traffic.
 func (c *Cluster) Move(ctx context.Context, m Move) (moved bool, err error) {
-	at := c.members[c.Owner(m.Name)]
-	moved, err = at.store.Move(ctx, m)
-	if err != nil {
-		return false, fmt.Errorf("%s: %w", at.name, err)
-	}
-	return moved, nil
+	err = c.route(ctx, m.Name, func(at *member) error {
+		if moved, err = at.store.Move(ctx, m); err != nil {
+			return fmt.Errorf("%s: %w", at.name, err)
+		}
+		return nil
+	})
+	return moved, err
 }
 
 // begin counts a call when it starts, not when it ends, so that what hangs is seen while it hangs.
@@ -110,7 +121,10 @@ func (m *member) begin(name string) time.Time {
 
 func (m *member) end(start time.Time, err error) error {
 	m.busy.Add(int64(time.Since(start)))
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrMoved): // it will be asked elsewhere
+		return err
+	case err != nil:
 		m.errors.Add(1)
 		return fmt.Errorf("%s: %w", m.name, err)
 	}

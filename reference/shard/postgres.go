@@ -122,23 +122,12 @@ func (p *Postgres) Lookup(ctx context.Context, name string) (Row, bool, error) {
 		return Row{}, false, err
 	}
 	defer p.release(conn)
-	row := Row{Name: name}
-	var recyclableAt *time.Time
-	err = conn.QueryRow(ctx, p.tables[SubTable(name)].lookup, name).Scan(&row.UserID, &row.CreatedAt, &row.State, &recyclableAt)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Row{}, false, nil
-	case err != nil:
+	bucket, bit := place(name)
+	var f found
+	if err := conn.QueryRow(ctx, p.tables[SubTable(name)].lookup, bit, name, bucket).Scan(f.columns()...); err != nil {
 		return Row{}, false, fmt.Errorf("look up: %w", err)
 	}
-	row.CreatedAt = row.CreatedAt.UTC()
-	if recyclableAt != nil {
-		row.RecyclableAt = recyclableAt.UTC()
-	}
-	if row.available(time.Now()) {
-		return Row{}, false, nil
-	}
-	return row, true, nil
+	return f.row(name)
 }
 
 // Names implements [Store].

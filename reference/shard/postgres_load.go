@@ -15,6 +15,9 @@ func (p *Postgres) Load(ctx context.Context, rows []Row) (added int64, err error
 	}
 	defer p.release(conn)
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if err := p.Placement().accept(ctx, postgresSession{tx}, namesOf(rows)); err != nil {
+			return err
+		}
 		_, err := tx.Exec(ctx, `CREATE TEMP TABLE incoming
 			(part smallint, username text COLLATE "C", user_id bigint, created_at timestamptz, state smallint, recyclable_at timestamptz)
 			ON COMMIT DROP`)

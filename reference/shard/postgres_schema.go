@@ -42,9 +42,10 @@ const postgresCommon = `
 // rows, make the indexes names_NN_recyclable with CREATE INDEX CONCURRENTLY before the first start: without it, the
 // building of each holds up writes to its table.
 func (p *Postgres) createTables(ctx context.Context) error {
-	relations := []string{"users", "users_mobile", "mobiles", "outbox", "outbox_unpublished", "outbox_published"}
+	relations := []string{"users", "users_mobile", "mobiles", "outbox", "outbox_unpublished", "outbox_published", "routing", "notes", "buckets"}
 	var ddl strings.Builder
 	ddl.WriteString(postgresCommon)
+	ddl.WriteString(placementTables("BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"))
 	for _, t := range p.tables {
 		// The index comes last and needs the columns: where it is, all is.
 		index := t.name + "_recyclable"

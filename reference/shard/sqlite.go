@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
@@ -95,24 +94,12 @@ func (s *SQLite) Lookup(ctx context.Context, name string) (Row, bool, error) {
 		return Row{}, false, err
 	}
 	defer s.gate.leave()
-	row := Row{Name: name}
-	var created int64
-	var recyclable sql.NullInt64
-	err := s.lookup[SubTable(name)].QueryRowContext(ctx, name).Scan(&row.UserID, &created, &row.State, &recyclable)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return Row{}, false, nil
-	case err != nil:
+	bucket, bit := place(name)
+	var f found
+	if err := s.lookup[SubTable(name)].QueryRowContext(ctx, bit, name, bucket).Scan(f.columns()...); err != nil {
 		return Row{}, false, fmt.Errorf("look up: %w", err)
 	}
-	row.CreatedAt = time.UnixMicro(created).UTC()
-	if recyclable.Valid {
-		row.RecyclableAt = time.UnixMicro(recyclable.Int64).UTC()
-	}
-	if row.available(time.Now()) {
-		return Row{}, false, nil
-	}
-	return row, true, nil
+	return f.row(name)
 }
 
 // Names implements [Store].

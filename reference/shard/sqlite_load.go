@@ -26,6 +26,9 @@ func (s *SQLite) Load(ctx context.Context, rows []Row) (added int64, err error) 
 		return 0, fmt.Errorf("load %d rows: %w", len(rows), err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back, after an error that one is told
+	if err := s.Placement().accept(ctx, sqliteSession{tx}, namesOf(rows)); err != nil {
+		return 0, fmt.Errorf("load %d rows: %w", len(rows), err)
+	}
 	for i, part := range parts {
 		for len(part) > 0 {
 			chunk := part[:min(loadChunk, len(part))]

@@ -25,7 +25,7 @@ func (s *SQLite) createTables(ctx context.Context) error {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit there is nothing to roll back, after an error that one is told
-	if _, err := tx.ExecContext(ctx, sqliteCommonTables); err != nil {
+	if _, err := tx.ExecContext(ctx, sqliteCommonTables+placementTables("INTEGER PRIMARY KEY AUTOINCREMENT")); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	for _, t := range s.tables {

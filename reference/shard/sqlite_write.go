@@ -29,21 +29,24 @@ func newSQLiteWrites(table string, statement func(string) *sql.Stmt) sqliteWrite
 }
 
 // sqliteCommon are the statements that change what a shard has once.
-type sqliteCommon struct{ user, deleteUser, event *sql.Stmt }
+type sqliteCommon struct{ user, deleteUser, event, fence, note *sql.Stmt }
 
 func newSQLiteCommon(statement func(string) *sql.Stmt) sqliteCommon {
 	return sqliteCommon{
 		user:       statement("INSERT INTO users (user_id, username, mobile, created_at) VALUES ($1, $2, $3, $4)"),
 		deleteUser: statement("UPDATE users SET deleted_at = $1 WHERE user_id = $2"),
 		event:      statement("INSERT INTO outbox (state, username, user_id, at) VALUES ($1, $2, $3, $4)"),
+		fence:      statement("SELECT writes & $1, noted & $2 FROM buckets WHERE bucket = $3"),
+		note:       statement("INSERT INTO notes (username) VALUES ($1)"),
 	}
 }
 
 // errUnchanged ends a transaction that changed nothing and may go.
 var errUnchanged = errors.New("unchanged")
 
-// write runs one transaction, alone. It is false if work says errUnchanged, and then rolled back.
-func (s *SQLite) write(ctx context.Context, work func(run) error) (done bool, err error) {
+// write runs one transaction on a name, alone. It is false if work says errUnchanged, and then rolled back; it fails with
+// [ErrMoved] where the shard does not hold the name, and notes those that are leaving.
+func (s *SQLite) write(ctx context.Context, name string, work func(run) error) (done bool, err error) {
 	if err := s.acquireWriter(ctx); err != nil {
 		return false, err
 	}
@@ -52,7 +55,11 @@ func (s *SQLite) write(ctx context.Context, work func(run) error) (done bool, er
 	if err != nil {
 		return false, err
 	}
-	if err := work(run{ctx, tx}); err != nil {
+	r := run{ctx, tx}
+	if err = r.fence(s.common, name); err == nil {
+		err = work(r)
+	}
+	if err != nil {
 		if back := tx.Rollback(); back != nil && !errors.Is(back, sql.ErrTxDone) {
 			err = errors.Join(err, back)
 		}
@@ -68,6 +75,22 @@ func (s *SQLite) write(ctx context.Context, work func(run) error) (done bool, er
 type run struct {
 	ctx context.Context
 	tx  *sql.Tx
+}
+
+// fence looks whether the shard holds the name.
+func (r run) fence(c sqliteCommon, name string) error {
+	bucket, bit := place(name)
+	var writes, noted int
+	if err := r.tx.StmtContext(r.ctx, c.fence).QueryRowContext(r.ctx, bit, bit, bucket).Scan(&writes, &noted); err != nil {
+		return err
+	}
+	switch {
+	case writes == 0:
+		return ErrMoved
+	case noted != 0:
+		return r.change(c.note, name)
+	}
+	return nil
 }
 
 // change runs a statement; errUnchanged means that it found no row to change.
@@ -95,7 +118,7 @@ func (r run) number(s *sql.Stmt, args ...any) (n int64, found bool, err error) {
 // Claim implements [Store].
 func (s *SQLite) Claim(ctx context.Context, c Claim) (won bool, err error) {
 	at, w := c.At.UnixMicro(), &s.writes[SubTable(c.Name)]
-	won, err = s.write(ctx, func(r run) error {
+	won, err = s.write(ctx, c.Name, func(r run) error {
 		previous, recycled, err := r.number(w.recyclable, c.Name, at)
 		if err != nil {
 			return err
@@ -132,7 +155,7 @@ func (s *SQLite) Move(ctx context.Context, m Move) (moved bool, err error) {
 		return false, err
 	}
 	at, w := m.At.UnixMicro(), &s.writes[SubTable(m.Name)]
-	moved, err = s.write(ctx, func(r run) error {
+	moved, err = s.write(ctx, m.Name, func(r run) error {
 		owner := m.UserID
 		if m.To == name.Available {
 			last, found, err := r.number(w.free, m.Name, at, m.UserID)

@@ -19,9 +19,11 @@ func tables() [SubTables]table {
 	for i := range all {
 		name := fmt.Sprintf("names_%02d", i)
 		all[i] = table{
-			name:   name,
-			lookup: "SELECT user_id, created_at, state, recyclable_at FROM " + name + " WHERE username = $1",
-			names:  "SELECT username FROM " + name,
+			name: name,
+			// In the same point query the shard says whether it answers for the name.
+			lookup: "SELECT b.reads & $1, n.user_id, n.created_at, n.state, n.recyclable_at FROM buckets AS b LEFT JOIN " + name +
+				" AS n ON n.username = $2 WHERE b.bucket = $3",
+			names: "SELECT username FROM " + name,
 		}
 	}
 	return all
