@@ -35,6 +35,9 @@
 // ratio was not measured. known is always decided. What is unknown is named as
 // a gap all the same.
 //
+// Where there is nothing to measure, as for the mean of waits when nobody has
+// waited, the probe says so: the fact is unknown to every condition, and no gap.
+//
 // # Causes
 //
 // A cause is matched when every "when" holds and no "against" does, refuted
@@ -80,7 +83,7 @@
 //	  - name: a server that is slow
 //	    recording: slow.json         # instead of the base: a recorded report
 //	    evidence:                    # laid over base or recording
-//	      redis: {ping_seconds: 0.3, hit_ratio: unknown}
+//	      redis: {ping_seconds: 0.3, hit_ratio: unknown, pool_wait_seconds: moot}
 //	      shards: {error: timeout}   # the step could not be measured
 //	    expect:                      # only what is named is looked at
 //	      verdict: inconclusive

@@ -181,6 +181,12 @@ func (s *sights) gaps(p *Playbook, i int) []Gap {
 	var gaps []Gap
 	accounted := map[string]bool{}
 	for _, m := range v.m.Evidence.Missing {
+		if m.Moot { // nothing is there to be looked at
+			for _, f := range m.Facts {
+				accounted[f] = true
+			}
+			continue
+		}
 		at := slices.IndexFunc(gaps, func(g Gap) bool { return g.Reason == m.Reason })
 		if at < 0 {
 			at = len(gaps)

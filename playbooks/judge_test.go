@@ -151,6 +151,28 @@ func TestGapsAndRuledOut(t *testing.T) {
 	}
 }
 
+// TestMootIsNoGap: what there is nothing to measure for is unknown to the
+// conditions, stays in the finding and is not held against the report.
+func TestMootIsNoGap(t *testing.T) {
+	p := load(t, smallCatalog(), small)
+	a, b := saw("a", "x", 1.0, "y", 1.0), saw("b", "x", 1.0, "y", 1.0)
+	a.Evidence.Missing = []probes.Missing{{Facts: []string{"z"}, Reason: "nobody waited", Moot: true}}
+	b.Evidence.Missing = []probes.Missing{{Facts: []string{"z"}, Reason: "nobody waited", Moot: true}}
+	r := playbooks.Judge(p, []playbooks.Measurement{a, b})
+	if r.Verdict != playbooks.Healthy || len(r.Gaps) != 0 || len(r.Findings[0].Missing) != 1 {
+		t.Errorf("got %s with gaps %+v and missing %+v, want healthy, no gap, and the fact with its reason", r.Verdict, r.Gaps, r.Findings[0].Missing)
+	}
+	a = saw("a", "x", 11.0, "y", 1.0, "z", 1.0)
+	r = playbooks.Judge(p, []playbooks.Measurement{a, b})
+	if got, want := outline(r), "cause-found deep:low"; got != want || r.Causes[0].Unknown[0].Condition != "b.z (unknown) == 1" {
+		t.Errorf("got %q, want %q for want of b.z", got, want)
+	}
+	b.Evidence.Missing[0].Moot = false
+	if r := playbooks.Judge(p, []playbooks.Measurement{a, b}); len(r.Gaps) != 1 {
+		t.Errorf("got %+v, want a gap", r.Gaps)
+	}
+}
+
 func TestSummaryNamesWhatTheRootDoesNotExplain(t *testing.T) {
 	p := load(t, smallCatalog(), small)
 	r := playbooks.Judge(p, []playbooks.Measurement{saw("a", "x", 1.0, "y", 11.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0)})

@@ -15,15 +15,6 @@ import (
 // scene is the evidence of a test by step.
 type scene map[string]Measurement
 
-func (s scene) clone() scene {
-	c := scene{}
-	for step, m := range s {
-		m.Evidence.Facts = slices.Clone(m.Evidence.Facts)
-		c[step] = m
-	}
-	return c
-}
-
 // measurements returns the scene in a fixed order.
 func (s scene) measurements() []Measurement {
 	ms := make([]Measurement, 0, len(s))
@@ -37,7 +28,10 @@ func (s scene) measurements() []Measurement {
 const (
 	wordError   = "error"   // says why the whole step was not measured
 	wordUnknown = "unknown" // for a fact that was not measured
+	wordMoot    = "moot"    // for a fact that there is nothing to measure for
 )
+
+const factValue = "a number, true, false, unknown or moot"
 
 // stage lays evidence as a test writes it over a scene:
 //
@@ -62,7 +56,7 @@ func (l *suiteLoader) stage(s scene, n *yaml.Node, path string) {
 
 // fact lays one fact over a measurement.
 func (l *suiteLoader) fact(m *Measurement, step *Step, key, value *yaml.Node, path string) {
-	if !l.is(value, yaml.ScalarNode, path, "a number, true, false or "+wordUnknown) {
+	if !l.is(value, yaml.ScalarNode, path, factValue) {
 		return
 	}
 	if key.Value == wordError {
@@ -79,12 +73,13 @@ func (l *suiteLoader) fact(m *Measurement, step *Step, key, value *yaml.Node, pa
 		return
 	}
 	m.Err = ""
+	forget(m, key.Value)
 	e := &m.Evidence
-	at := slices.IndexFunc(e.Facts, func(f probes.Fact) bool { return f.Name == key.Value })
-	if at >= 0 {
-		e.Facts = slices.Delete(e.Facts, at, at+1)
-	}
-	if value.Value == wordUnknown {
+	switch value.Value {
+	case wordUnknown:
+		return
+	case wordMoot:
+		e.Missing = append(e.Missing, probes.Missing{Facts: []string{key.Value}, Reason: "nothing to measure", Moot: true})
 		return
 	}
 	f := probes.Fact{Name: key.Value, Unit: step.Facts[i].Unit}
@@ -95,10 +90,24 @@ func (l *suiteLoader) fact(m *Measurement, step *Step, key, value *yaml.Node, pa
 	default:
 		v, err := strconv.ParseFloat(strings.ReplaceAll(value.Value, "_", ""), 64)
 		if err != nil || !finite(v) {
-			l.add(value, path, fmt.Sprintf("wrong type: %q", value.Value), "a number, true, false or "+wordUnknown)
+			l.add(value, path, fmt.Sprintf("wrong type: %q", value.Value), factValue)
 			return
 		}
 		f.Value = v
 	}
 	e.Facts = append(e.Facts, f)
+}
+
+// forget removes what a measurement says of a fact. Its slices may be those of
+// the base, so they are copied.
+func forget(m *Measurement, fact string) {
+	m.Evidence.Facts = slices.DeleteFunc(slices.Clone(m.Evidence.Facts), func(f probes.Fact) bool { return f.Name == fact })
+	var missing []probes.Missing
+	for _, n := range m.Evidence.Missing {
+		n.Facts = slices.DeleteFunc(slices.Clone(n.Facts), func(name string) bool { return name == fact })
+		if len(n.Facts) > 0 {
+			missing = append(missing, n)
+		}
+	}
+	m.Evidence.Missing = missing
 }

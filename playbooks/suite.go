@@ -2,6 +2,7 @@ package playbooks
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -121,7 +122,7 @@ func (l *suiteLoader) test(n *yaml.Node, base scene, path string) *Case {
 	var f testFile
 	l.decode(n, reflect.ValueOf(&f).Elem(), path)
 	c := &Case{Name: l.required(n, f.Name, path+".name"), Line: n.Line}
-	seen := base.clone()
+	seen := maps.Clone(base)
 	if f.Recording.set() {
 		seen = scene{}
 		recorded, err := l.around.Recording(f.Recording.Value)

@@ -110,6 +110,9 @@ tests:
   - name: a step that could not be measured
     evidence: {b: {error: connection refused}}
     expect: {gaps: ["b: connection refused"], status: {b: unknown}}
+  - name: nothing to measure
+    evidence: {a: {z: moot}, b: {z: moot}}
+    expect: {verdict: healthy, ruled_out: [deep]}
   - name: from a recording
     recording: deep.json
     expect: {causes: [deep, shallow], gaps: [of_old]}
@@ -128,7 +131,7 @@ func TestSuite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Cases) != 7 || s.Cases[1].Line != 9 || s.Cases[1].Name != "laid over the base" {
+	if len(s.Cases) != 8 || s.Cases[1].Line != 9 || s.Cases[1].Name != "laid over the base" {
 		t.Errorf("got %d cases, the second %+v", len(s.Cases), s.Cases[1])
 	}
 	for name, differences := range run(s) {

@@ -12,6 +12,7 @@ type Number struct {
 	value float64
 	known bool
 	why   string
+	moot  bool // there is nothing to know
 }
 
 // Known returns a known number. NaN and infinities are not numbers that can be
@@ -94,6 +95,15 @@ func (n Number) If(ok bool, why string) Number {
 	return n
 }
 
+// MootIf returns n unless nothing is there to measure: then an unknown number
+// with that reason, whatever n is, which is no gap in the evidence.
+func (n Number) MootIf(nothing bool, why string) Number {
+	if nothing {
+		return Number{why: why, moot: true}
+	}
+	return n
+}
+
 // AtLeast returns n if it reaches least, else an unknown number with the reason.
 func (n Number) AtLeast(least float64, why string) Number {
 	return n.If(n.value >= least, why)
@@ -151,9 +161,9 @@ func ParseNumber(text string) Number {
 func (n Number) with(m Number, op func(a, b float64) float64) Number {
 	switch {
 	case !n.known:
-		return Unknown(n.Why())
+		return n
 	case !m.known:
-		return Unknown(m.Why())
+		return m
 	}
 	return Known(op(n.value, m.value))
 }

@@ -57,6 +57,15 @@ func TestNumberArithmetic(t *testing.T) {
 	if why := six.AtLeast(7, "too few").Why(); why != "too few" {
 		t.Errorf("below the least: got %q", why)
 	}
+	if n := six.MootIf(false, "no"); n != six {
+		t.Errorf("not moot: got %v because %q", n, n.Why())
+	}
+	for _, n := range []probes.Number{six, probes.Unknown("x")} {
+		n = n.MootIf(true, "nobody waited")
+		if _, ok := n.Get(); ok || n.Why() != "nobody waited" {
+			t.Errorf("moot: got %v because %q", n, n.Why())
+		}
+	}
 }
 
 func TestNumberFromJSON(t *testing.T) {

@@ -71,6 +71,9 @@ type Row struct {
 type Missing struct {
 	Facts  []string `json:"facts"`
 	Reason string   `json:"reason"`
+	// Moot says that there is nothing to measure, which is no gap: the mean of
+	// waits when nobody waited, a share of memory that is unlimited.
+	Moot bool `json:"moot,omitempty"`
 }
 
 // Cost is what a measurement did to its targets.

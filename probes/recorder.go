@@ -45,10 +45,14 @@ func (r *Recorder) SetBool(name string, v bool) {
 // Miss records that the named facts could not be measured, and why.
 func (r *Recorder) Miss(why string, names ...string) {
 	for _, name := range names {
-		if !r.said[name] {
-			r.said[name] = true
-			r.miss(name, why)
-		}
+		r.set(name, Unknown(why), nil)
+	}
+}
+
+// Moot records that there is nothing to measure for the named facts, and why.
+func (r *Recorder) Moot(why string, names ...string) {
+	for _, name := range names {
+		r.set(name, Number{}.MootIf(true, why), nil)
 	}
 }
 
@@ -86,7 +90,7 @@ func (r *Recorder) set(name string, n Number, iv *Interval) {
 	r.said[name] = true
 	v, ok := n.Get()
 	if !ok {
-		r.miss(name, n.Why())
+		r.miss(name, n)
 		return
 	}
 	var unit Unit
@@ -101,10 +105,11 @@ func (r *Recorder) index(name string) int {
 	return slices.IndexFunc(r.docs, func(d FactDoc) bool { return d.Name == name })
 }
 
-func (r *Recorder) miss(name, why string) {
-	i := slices.IndexFunc(r.ev.Missing, func(m Missing) bool { return m.Reason == why })
+func (r *Recorder) miss(name string, n Number) {
+	why := n.Why()
+	i := slices.IndexFunc(r.ev.Missing, func(m Missing) bool { return m.Reason == why && m.Moot == n.moot })
 	if i < 0 {
-		r.ev.Missing = append(r.ev.Missing, Missing{Reason: why})
+		r.ev.Missing = append(r.ev.Missing, Missing{Reason: why, Moot: n.moot})
 		r.reasons = append(r.reasons, why)
 		i = len(r.ev.Missing) - 1
 	}

@@ -36,6 +36,25 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// TestRecorderTellsMootFromMissing: one reason may be a gap for one fact and
+// none for another.
+func TestRecorderTellsMootFromMissing(t *testing.T) {
+	t.Parallel()
+	rec := probes.NewRecorder([]probes.FactDoc{{Name: "a"}, {Name: "b"}, {Name: "c"}, {Name: "d"}})
+	rec.Set("a", probes.Known(1))
+	rec.Miss("none", "b")
+	rec.Moot("none", "a", "b", "c")
+	rec.Set("d", probes.Known(2).MootIf(true, "none").Times(probes.Known(3)))
+	ev, err := rec.Evidence("here", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(ev.Missing) != 2 || ev.Missing[0].Moot || strings.Join(ev.Missing[0].Facts, ",") != "b" ||
+		!ev.Missing[1].Moot || strings.Join(ev.Missing[1].Facts, ",") != "c,d" {
+		t.Errorf("missing: got %+v, want b as a gap, c and d as moot", ev.Missing)
+	}
+}
+
 func TestRecorderWithoutFacts(t *testing.T) {
 	t.Parallel()
 	rec := probes.NewRecorder([]probes.FactDoc{{Name: "a"}, {Name: "b"}})

@@ -30,10 +30,13 @@ func recordChanges(rec *probes.Recorder, doc source.Changes, v *view, err error)
 		return !ok
 	})
 	slices.SortStableFunc(changes, func(a, b source.Change) int { return changedAt(b).Compare(changedAt(a)) })
-	if len(changes) == 0 {
-		rec.Miss("the service knows of no change", "seconds_since_change", "seconds_change_to_first_new_error")
-	} else {
+	switch untimed := len(doc.Changes) > 0; {
+	case len(changes) > 0:
 		rec.Set("seconds_since_change", changes[0].At.Since(doc.Now, "at").Clamp(0, maxAge))
+	case untimed:
+		rec.Miss("no change has a time", changeFacts...)
+	default:
+		rec.Moot("the service knows of no change", "seconds_since_change", "seconds_change_to_first_new_error")
 	}
 	changeRows(rec, doc.Now, changes)
 	if err != nil {
@@ -76,15 +79,18 @@ func recordOnset(rec *probes.Recorder, changes []source.Change, v *view) {
 		subject = largest(func(*kind) bool { return true })
 	}
 	const fact = "seconds_change_to_first_new_error"
+	_, all := v.fresh(func(*kind) bool { return true })
 	switch {
+	case subject == nil && all.Why() != "":
+		rec.Miss(all.Why(), fact)
 	case subject == nil:
-		rec.Miss("there are no errors that are known to be of a new kind", fact)
+		rec.Moot("no error is of a new kind", fact)
 	case subject.truncated:
 		rec.Miss("the service has dropped the first errors of the new kind", fact)
 	default:
 		change, ok := before(changes, subject.first)
 		gap := max(0, subject.first.Sub(changedAt(change)).Seconds())
-		rec.Set(fact, probes.Known(gap).If(ok, "no change came before the first error of the new kind"))
+		rec.Set(fact, probes.Known(gap).MootIf(!ok, "no change came before the first error of the new kind"))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,8 +100,33 @@ func TestQuiet(t *testing.T) {
 	for _, name := range []string{"errors", "errors_rate", "baseline_rate", "groups", "new_groups", "new_errors", "new_errors_share", "other_errors", "change_before_new_errors"} {
 		probetest.Want(t, ev, name, 0)
 	}
-	probetest.WantMissing(t, ev, "seconds_since_change", "no change")
-	probetest.WantMissing(t, ev, "seconds_change_to_first_new_error", "no change")
+	probetest.WantMoot(t, ev, "seconds_since_change", "no change")
+	probetest.WantMoot(t, ev, "seconds_change_to_first_new_error", "no change")
+	ev = check(t, ring{age: time.Hour}.doc(), changed(time.Minute))
+	probetest.WantMoot(t, ev, "seconds_change_to_first_new_error", "no error is of a new kind")
+}
+
+// TestWhatIsNewIsNotKnown: an error that may be new is no reason to think that
+// there is nothing to measure.
+func TestWhatIsNewIsNotKnown(t *testing.T) {
+	t.Parallel()
+	r := ring{age: 10 * time.Second}.every(time.Second, 10*time.Second, 0, "redis", "i/o timeout")
+	ev := check(t, r.doc(), changed(9*time.Second))
+	wantGap(t, ev, "seconds_change_to_first_new_error", "what is new cannot be told")
+	ev = check(t, r.doc(), `{"now":"2026-11-30T16:00:00Z","changes":[{"kind":"config"}]}`)
+	for _, name := range changeFacts {
+		wantGap(t, ev, name, "no change has a time")
+	}
+}
+
+func wantGap(t *testing.T, ev probes.Evidence, name, why string) {
+	t.Helper()
+	probetest.WantMissing(t, ev, name, why)
+	for _, m := range ev.Missing {
+		if m.Moot && slices.Contains(m.Facts, name) {
+			t.Errorf("%s counts as moot: %s", name, m.Reason)
+		}
+	}
 }
 
 func TestBurstAfterAChange(t *testing.T) {
@@ -138,7 +164,7 @@ func TestChangesThatAreNotTheCause(t *testing.T) {
 	ev := check(t, r.doc(), changed(5*time.Second))
 	probetest.Want(t, ev, "change_before_new_errors", 0)
 	probetest.Want(t, ev, "seconds_since_change", 5)
-	probetest.WantMissing(t, ev, "seconds_change_to_first_new_error", "no change came before")
+	probetest.WantMoot(t, ev, "seconds_change_to_first_new_error", "no change came before")
 	ev = check(t, r.doc(), changed(time.Hour))
 	probetest.Want(t, ev, "change_before_new_errors", 0)
 	probetest.Want(t, ev, "seconds_change_to_first_new_error", 3580)

@@ -29,6 +29,16 @@ func Reason(ev probes.Evidence, name string) string {
 	return ""
 }
 
+// WantMoot fails the test unless there was nothing to measure for a fact, for a
+// reason that holds the given text.
+func WantMoot(t testing.TB, ev probes.Evidence, name, why string) {
+	t.Helper()
+	WantMissing(t, ev, name, why)
+	if i := slices.IndexFunc(ev.Missing, func(m probes.Missing) bool { return slices.Contains(m.Facts, name) }); i >= 0 && !ev.Missing[i].Moot {
+		t.Errorf("%s: missing because %q counts as a gap, want it moot", name, ev.Missing[i].Reason)
+	}
+}
+
 // Want fails the test unless the fact has the value, up to rounding.
 func Want(t testing.TB, ev probes.Evidence, name string, want float64) {
 	t.Helper()

@@ -100,6 +100,7 @@ func TestClientCountersReset(t *testing.T) {
 	ev = check(t, service(t, doc, down), nil)
 	probetest.WantMissing(t, ev, "command_rate", "went down")
 	probetest.Want(t, ev, "errors_rate", 0)
+	probetest.WantMoot(t, ev, "pool_wait_seconds", "no wait in the window")
 }
 
 func TestClientSecondSampleFails(t *testing.T) {
@@ -185,6 +186,15 @@ func TestServerFailures(t *testing.T) {
 	if ev, err := p.Check(t.Context()); err == nil {
 		t.Errorf("an interrupted check says something about the server: %+v", ev.Facts)
 	}
+}
+
+func TestServerWithoutALimit(t *testing.T) {
+	t.Parallel()
+	ev := check(t, nil, &fake{infos: []source.Info{{"used_memory": "5", "maxmemory": "0"}, {"used_memory": "5", "maxmemory": "0"}}})
+	probetest.Want(t, ev, "memory_max_bytes", 0)
+	probetest.WantMoot(t, ev, "memory_ratio", "unlimited")
+	ev = check(t, nil, &fake{infos: []source.Info{{"maxmemory": "9"}, {"maxmemory": "9"}}})
+	probetest.WantMissing(t, ev, "memory_ratio", "INFO does not tell it")
 }
 
 func TestServerRestarted(t *testing.T) {

@@ -87,7 +87,7 @@ func recordServer(rec *probes.Recorder, a, b serverSample, span source.Span) {
 	used, most := last.Number("used_memory"), last.Number("maxmemory")
 	rec.Set("memory_used_bytes", used)
 	rec.Set("memory_max_bytes", most)
-	rec.Set("memory_ratio", used.Over(most, "maxmemory is 0: memory is unlimited"))
+	rec.Set("memory_ratio", used.Over(most, "").MootIf(most.Or(1) == 0, "maxmemory is 0: memory is unlimited"))
 	hits := delta("keyspace_hits")
 	lookups := hits.Plus(delta("keyspace_misses"))
 	rec.Set("server_hit_ratio", hits.Over(lookups.AtLeast(minServerLookups, "fewer than 500 look-ups in the window"), ""))

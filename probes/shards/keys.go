@@ -46,9 +46,10 @@ func recordKeys(rec *probes.Recorder, loads []load) {
 	share = share.If(share.Or(0) <= 1, "a key's count is larger than the total")
 	rec.Set("top_key_share", share)
 	// Of the shard's requests, 1 - 1/(shards * share) are beyond an even share.
-	over := hot.share.Times(probes.Known(float64(len(loads)))).AtLeast(minExcess, "requests are spread evenly: there is no excess to explain")
+	over := hot.share.Times(probes.Known(float64(len(loads))))
 	excess := probes.Known(1).Minus(probes.Known(1).Over(over, ""))
-	rec.Set("top_key_excess_share", share.Over(excess, "").Clamp(0, 1))
+	rec.Set("top_key_excess_share", share.Over(excess, "").Clamp(0, 1).
+		MootIf(over.Or(minExcess) < minExcess, "requests are spread evenly: there is no excess to explain"))
 }
 
 // constants are keys that are a bug in the caller rather than a name

@@ -120,6 +120,7 @@ func TestEven(t *testing.T) {
 	}
 	probetest.WantMissing(t, ev, "unreachable", "no Postgres shard is configured")
 	probetest.WantMissing(t, ev, "top_key_share", "lists no keys")
+	probetest.WantMoot(t, ev, "top_key_excess_share", "spread evenly")
 }
 
 func TestHotName(t *testing.T) {
