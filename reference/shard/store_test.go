@@ -84,6 +84,10 @@ func TestStore(t *testing.T) {
 		t.Parallel()
 		checkRights(t, pg)
 	})
+	t.Run("PostgresMigration", func(t *testing.T) {
+		t.Parallel()
+		checkMigratePostgres(t, pg)
+	})
 	t.Run("PostgresSampleCost", func(t *testing.T) {
 		t.Parallel()
 		checkSampleCost(t, pg)
@@ -100,6 +104,13 @@ func TestStore(t *testing.T) {
 				"Reopen":     checkReopen,
 				"Saturation": checkSaturation,
 				"Ended":      checkEnded,
+				"Life":       checkLife,
+				"Illegal":    checkIllegal,
+				"Walk":       checkWalk,
+				"Contest":    checkContest,
+				"Outbox":     checkOutbox,
+				"Recyclable": checkRecyclable,
+				"Users":      checkUsers,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -419,7 +430,16 @@ func checkEnded(t *testing.T, open opener) {
 		"Claim":  func() error { _, err := s.Claim(ctx, shard.Claim{Name: "love"}); return err },
 		"Load":   func() error { _, err := s.Load(ctx, rows(1)); return err },
 		"Sample": func() error { _, err := s.Sample(ctx, 1, epoch); return err },
-		"Names":  func() error { return s.Names(ctx, func(string) error { return nil }) },
+		"Move": func() error {
+			_, err := s.Move(ctx, shard.Move{From: name.Claimed, To: name.Locked, UserID: 1})
+			return err
+		},
+		"Recyclable":    func() error { _, err := s.Recyclable(ctx, epoch, 1); return err },
+		"Outbox":        func() error { _, err := s.Outbox(ctx, 1); return err },
+		"MarkPublished": func() error { return s.MarkPublished(ctx, []int64{1}) },
+		"Republish":     func() error { _, err := s.Republish(ctx, epoch); return err },
+		"Purge":         func() error { _, err := s.Purge(ctx, epoch, 1); return err },
+		"Names":         func() error { return s.Names(ctx, func(string) error { return nil }) },
 	} {
 		if err := call(); !errors.Is(err, context.Canceled) || !errors.Is(err, shard.ErrNoConnection) {
 			t.Errorf("%s with an ended context: %v, want Canceled and ErrNoConnection", name, err)
