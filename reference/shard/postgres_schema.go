@@ -14,7 +14,8 @@ const schemaLock = 0x6e616d6573
 
 // postgresCommon makes what a shard has once. Users live with their names, so that one transaction makes both. The unique
 // index on mobile numbers speaks for this shard alone; see [Cluster.ClaimMobile]. The outbox keeps what was published
-// until it is purged, for the day the stream loses it.
+// until it is purged, for the day the stream loses it. Its ids are unique by their sequence: a primary key would be one more index
+// for every registration to write, and everything that is asked of the outbox is asked by one of its partial indexes.
 const postgresCommon = `
 	CREATE TABLE IF NOT EXISTS users (
 		user_id    bigint PRIMARY KEY,
@@ -29,7 +30,7 @@ const postgresCommon = `
 		username text COLLATE "C" NOT NULL,
 		held_at  timestamptz NOT NULL);
 	CREATE TABLE IF NOT EXISTS outbox (
-		id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+		id           bigint GENERATED ALWAYS AS IDENTITY,
 		state        smallint NOT NULL,
 		username     text COLLATE "C" NOT NULL,
 		user_id      bigint NOT NULL,
