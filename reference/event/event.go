@@ -1,181 +1,89 @@
-// Package event tells the rest of the company about registrations. In this
-// stage it is a bounded queue with a few workers that post to one follow-up
-// service; a registration neither waits for it nor fails with it.
+// Package event tells the rest of the company what happens to names.
+//
+// The way of an event: a [shard.Store] writes it to its outbox in the transaction that moves the name. A [Relay] copies
+// it to the Redis stream of its shard. A [Consumer] of each group hands it to a [Handler]. When every group has
+// acknowledged it, and not before, the relay takes it off the outbox and out of the stream.
+//
+// What may be relied on:
+//
+//   - Nothing is lost. The outbox is the truth and Redis a copy that may go at any moment, wholly or in part: the relay
+//     compares the two all the time and adds again what is missing and not acknowledged.
+//   - At least once. A handler may see an event again, after any failure. It tells by the shard and the id of the event,
+//     which are unique together: [Once] does that for effects in a database, [Audit] for its rows.
+//   - Order. A group handles the events of one shard one at a time, in the order they were committed where they concern
+//     one name, over any number of consumers. The shards run side by side. A repetition may come after later events
+//     of its name, a name whose bucket moves to another shard goes on in that shard's order, and entries that a hand took
+//     out of a stream come back behind the rest. A consumer that stood still for longer than
+//     [ConsumerOptions.ClaimAfter] may still be busy with its event when the next one begins.
+//   - Redis stays small. Of each shard it holds only what some group has not acknowledged, [RelayOptions.Window] events
+//     at most; the rest waits in the outbox. The price: a group that stands still stops the others when it is that far
+//     behind. [Relay.Stats] names it.
+//
+// A registration waits for none of this and fails with none of it.
 package event
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
-	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/regpath/diagnose/reference/shard"
 )
 
-// Claimed says that a name has got its owner.
-type Claimed struct {
+// Event is one move of a name. Shard and ID identify it.
+type Event = shard.Event
+
+// NameClaimed is the Type of the event that gives a name to its first owner.
+const NameClaimed = "USERNAME_CLAIMED"
+
+// Handler does what one group has to do about an event. It must return soon after ctx ends, and must bear to be given an
+// event again. An error, or a panic, means that it is to be given the event again, up to [ConsumerOptions.Tries] times
+// and, when the error comes from [Unavailable], until it works. Nothing else of the shard comes before that.
+type Handler func(ctx context.Context, e Event) error
+
+// Why a relay or a consumer failed, in the chain of what its Failed is told.
+var (
+	// ErrRedis is in the chain of every failure of Redis, whose own error is there too.
+	ErrRedis = errors.New("event stream failed")
+	// ErrOutbox is in the chain of every failure of a shard, whose own error is there too.
+	ErrOutbox = errors.New("outbox failed")
+	// ErrPoison is in the chain when an event was given up and put on the dead-letter stream, together with the last error
+	// of its handler.
+	ErrPoison = errors.New("event given up")
+)
+
+// Unavailable marks the error of a handler as one that says nothing about the event: what it needs is away, and the
+// event waits for it however long that takes.
+func Unavailable(err error) error { return unavailable{err} }
+
+type unavailable struct{ error }
+
+func (u unavailable) Unwrap() error { return u.error }
+
+// wire is an event as other programs may read it. Ids are strings: not every language has integers of 64 bits.
+type wire struct {
+	ID     int64     `json:"id,string"`
+	Shard  string    `json:"shard"`
+	Type   string    `json:"type"`
 	Name   string    `json:"name"`
 	UserID int64     `json:"user_id,string"`
 	At     time.Time `json:"at"`
 }
 
-// What is wrong when a follow-up is lost.
-var (
-	ErrQueueFull = errors.New("follow-up queue is full")
-	ErrClosed    = errors.New("follow-up queue is closed")
-)
-
-// Options say where follow-ups go.
-type Options struct {
-	// URL is posted to; empty switches follow-ups off.
-	URL string
-	// Workers is the number of requests at a time; 0 means 4.
-	Workers int
-	// Queue is the number of follow-ups that may wait; 0 means 1000.
-	Queue int
-	// Timeout bounds one request; 0 means 1 s.
-	Timeout time.Duration
-	// Failed is called with every follow-up that was lost and why. It must not
-	// block.
-	Failed func(error)
-}
-
-// FollowUps delivers events to the follow-up service, each at most once. It is
-// safe for concurrent use.
-type FollowUps struct {
-	url    atomic.Pointer[string]
-	client *http.Client
-	failed func(error)
-
-	mu     sync.RWMutex // guards queue against being closed while it is sent to
-	closed bool
-	queue  chan Claimed
-	ended  sync.WaitGroup
-}
-
-// NewFollowUps starts the workers. The caller must Close it.
-func NewFollowUps(o Options) (*FollowUps, error) {
-	if o.Workers == 0 {
-		o.Workers = 4
-	}
-	if o.Queue == 0 {
-		o.Queue = 1000
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Second
-	}
-	if o.Workers < 0 || o.Queue < 0 || o.Timeout < 0 || o.Failed == nil {
-		return nil, errors.New("follow-ups need positive limits and somewhere to report failures")
-	}
-	f := &FollowUps{
-		queue:  make(chan Claimed, o.Queue),
-		failed: o.Failed,
-		client: &http.Client{
-			Timeout: o.Timeout,
-			Transport: &http.Transport{
-				DialContext:         (&net.Dialer{Timeout: o.Timeout}).DialContext,
-				MaxIdleConnsPerHost: o.Workers,
-				IdleConnTimeout:     time.Minute,
-			},
-		},
-	}
-	if _, err := f.SetURL(o.URL); err != nil {
-		return nil, err
-	}
-	for range o.Workers {
-		f.ended.Go(f.work)
-	}
-	return f, nil
-}
-
-// SetURL changes where follow-ups go and returns where they went before. Both
-// the URL and the error may be shown: the URL has no password in it, or is
-// refused.
-func (f *FollowUps) SetURL(to string) (from string, err error) {
-	if to != "" {
-		u, err := url.Parse(to)
-		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-			return "", errors.New("follow-up URL must be an http or https URL without credentials")
-		}
-	}
-	if old := f.url.Swap(&to); old != nil {
-		return *old, nil
-	}
-	return "", nil
-}
-
-// Notify queues c and returns at once.
-func (f *FollowUps) Notify(c Claimed) {
-	if *f.url.Load() == "" {
-		return
-	}
-	f.mu.RLock()
-	defer f.mu.RUnlock()
-	if f.closed {
-		f.failed(ErrClosed)
-		return
-	}
-	select {
-	case f.queue <- c:
-	default:
-		f.failed(ErrQueueFull)
-	}
-}
-
-// Close delivers what is queued, each within its timeout, and stops the
-// workers.
-func (f *FollowUps) Close() {
-	f.mu.Lock()
-	if !f.closed {
-		f.closed = true
-		close(f.queue)
-	}
-	f.mu.Unlock()
-	f.ended.Wait()
-	f.client.CloseIdleConnections()
-}
-
-func (f *FollowUps) work() {
-	for c := range f.queue {
-		if err := f.post(c); err != nil {
-			f.failed(err)
-		}
-	}
-}
-
-func (f *FollowUps) post(c Claimed) error {
-	body, err := json.Marshal(struct {
-		Event string `json:"event"`
-		Claimed
-	}{"USERNAME_CLAIMED", c})
+func encode(e Event) (string, error) {
+	text, err := json.Marshal(wire(e))
 	if err != nil {
-		return fmt.Errorf("encode: %w", err)
+		return "", fmt.Errorf("encode event %d: %w", e.ID, err)
 	}
-	// The client's timeout bounds the request; it belongs to no caller.
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, *f.url.Load(), bytes.NewReader(body))
-	if err != nil {
-		return errors.New("build request: bad URL")
+	return string(text), nil
+}
+
+func decode(text string) (Event, error) {
+	var w wire
+	if err := json.Unmarshal([]byte(text), &w); err != nil {
+		return Event{}, fmt.Errorf("decode event: %w", err)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := f.client.Do(req)
-	if err != nil {
-		if at := (*url.Error)(nil); errors.As(err, &at) {
-			return at.Err // without the URL, which may hold a token
-		}
-		return err
-	}
-	defer res.Body.Close() //nolint:errcheck // it was only read
-	if _, err := io.CopyN(io.Discard, res.Body, 4<<10); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read answer: %w", err)
-	}
-	if res.StatusCode >= 300 {
-		return fmt.Errorf("status %d", res.StatusCode)
-	}
-	return nil
+	return Event(w), nil
 }

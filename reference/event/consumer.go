@@ -1,0 +1,223 @@
+package event
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// ConsumerOptions say who handles events, and how.
+type ConsumerOptions struct {
+	// Redis holds the streams. While it has nothing to do a consumer keeps one connection per shard waiting there.
+	Redis redis.UniversalClient
+	// Shards are the names of the relay's sources.
+	Shards []string
+	// Group gets every event once more for itself. Consumers of one group share them.
+	Group string
+	// Name tells the consumers of a group apart. It must be unique among the living; a consumer that comes back under its
+	// old name goes on at once where it was.
+	Name string
+	// Handle does the work.
+	Handle Handler
+	// Tries is how often an event is given to Handle before it goes to the dead-letter stream events:{shard}:dead, with
+	// the group and the last error; 0 means 5. A try that ended with the consumer's death counts. The event stays in the
+	// outbox for the relay's Retention; the dead letter is, as all of Redis, a copy.
+	Tries int
+	// Timeout bounds one try; 0 means 2 s.
+	Timeout time.Duration
+	// MaxBackoff is the longest pause between two tries of something that fails; 0 means 5 s.
+	MaxBackoff time.Duration
+	// ClaimAfter is how long a consumer may be silent before another one takes its event over; 0 means 30 s. It must be
+	// longer than Timeout and MaxBackoff together.
+	ClaimAfter time.Duration
+	// GroupTTL is how long a group that is not among RelayOptions.Groups outlives its last consumer; 0 means 10 min.
+	GroupTTL time.Duration
+	// Failed is told of every failed try and every failure of Redis, the latter with ErrRedis in the chain. It must not
+	// block.
+	Failed func(error)
+	// Missed, if set, is called when Redis was out of reach for so long that the group may have been removed and events
+	// passed it by. It must not block.
+	Missed func()
+}
+
+func (o ConsumerOptions) withDefaults() (ConsumerOptions, error) {
+	for p, standard := range map[*time.Duration]time.Duration{
+		&o.Timeout: 2 * time.Second, &o.MaxBackoff: 5 * time.Second, &o.ClaimAfter: 30 * time.Second, &o.GroupTTL: 10 * time.Minute,
+	} {
+		if *p == 0 {
+			*p = standard
+		}
+		if *p < time.Millisecond {
+			return o, errors.New("consumer needs times of a millisecond or more")
+		}
+	}
+	if o.Tries == 0 {
+		o.Tries = 5
+	}
+	switch {
+	case o.Redis == nil || o.Group == "" || o.Name == "" || o.Handle == nil || o.Failed == nil || o.Tries < 0:
+		return o, errors.New("consumer needs a redis, a group, a name, a handler, a number of tries and somewhere to report failures")
+	case o.ClaimAfter <= o.Timeout+o.MaxBackoff:
+		return o, fmt.Errorf("consumer may be silent for %v and would lose its event after %v", o.Timeout+o.MaxBackoff, o.ClaimAfter)
+	case o.GroupTTL <= o.ClaimAfter:
+		return o, fmt.Errorf("consumer may be silent for %v and would lose its group after %v", o.ClaimAfter, o.GroupTTL)
+	}
+	return o, nil
+}
+
+// Consumer handles events as one member of a group. It is safe for concurrent use.
+type Consumer struct {
+	o                     ConsumerOptions
+	handled, failed, dead atomic.Uint64
+}
+
+// NewConsumer prepares a consumer. Run runs it.
+func NewConsumer(o ConsumerOptions) (*Consumer, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Consumer{o: o}, nil
+}
+
+// ConsumerStats counts what a consumer has done.
+type ConsumerStats struct {
+	// Handled counts the events it handled, Failed the tries that failed, Dead the events it gave up.
+	Handled, Failed, Dead uint64
+}
+
+// Stats tells what the consumer has done.
+func (c *Consumer) Stats() ConsumerStats {
+	return ConsumerStats{Handled: c.handled.Load(), Failed: c.failed.Load(), Dead: c.dead.Load()}
+}
+
+// Run handles events until ctx ends, which ends the running tries too. The shards run side by side.
+func (c *Consumer) Run(ctx context.Context) {
+	var lanes sync.WaitGroup
+	for _, shard := range c.o.Shards {
+		lanes.Go(func() { c.follow(ctx, newStream(c.o.Redis, shard)) })
+	}
+	lanes.Wait()
+}
+
+// follow handles the events of one shard, one after the other.
+func (c *Consumer) follow(ctx context.Context, s stream) {
+	var (
+		last    outcome // of the event before, not yet told to Redis
+		contact time.Time
+		trouble = backoff{most: c.o.MaxBackoff} // of Redis
+		retry   = backoff{most: c.o.MaxBackoff} // of the event
+	)
+	for ctx.Err() == nil {
+		turn, err := c.next(ctx, s, last)
+		if isNoGroup(err) { // Redis lost it, or it never was
+			if err = c.join(ctx, s); err == nil {
+				continue
+			}
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				c.o.Failed(fmt.Errorf("group %s: %w", c.o.Group, err))
+				trouble.wait(ctx)
+			}
+			continue
+		}
+		if !contact.IsZero() && time.Since(contact) > c.o.GroupTTL && c.o.Missed != nil {
+			c.o.Missed()
+		}
+		last, contact = outcome{}, time.Now()
+		trouble.reset()
+		switch turn.state {
+		case idle:
+			c.await(ctx, s, turn.entry)
+		case busy:
+			pause(ctx, min(c.o.ClaimAfter/4, time.Second))
+		case given:
+			last = c.try(ctx, turn)
+			if last.verdict == again || last.verdict == wait {
+				retry.wait(ctx)
+			} else {
+				retry.reset()
+			}
+		}
+	}
+	if last.verdict == done { // an orderly end repeats nothing
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if err := c.o.Redis.XAck(ctx, s.key, c.o.Group, last.turn.entry).Err(); err != nil {
+			c.o.Failed(fmt.Errorf("group %s: %w", c.o.Group, failed(err)))
+		}
+	}
+}
+
+// join makes the group.
+func (c *Consumer) join(ctx context.Context, s stream) error {
+	if err := c.o.Redis.Set(ctx, s.seen(c.o.Group), c.o.Name, c.o.GroupTTL).Err(); err != nil {
+		return failed(err)
+	}
+	_, _, err := s.ensure(ctx, c.o.Group)
+	return err
+}
+
+// await returns when there is an entry after the one given, after a while, or when Redis fails, which the next turn will
+// tell.
+func (c *Consumer) await(ctx context.Context, s stream, entry string) {
+	const long = 500 * time.Millisecond // Run may take that much longer to end
+	began := time.Now()
+	err := c.o.Redis.XRead(ctx, &redis.XReadArgs{Streams: []string{s.key, entry}, Count: 1, Block: long}).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		pause(ctx, max(0, firstPause-time.Since(began)))
+	}
+}
+
+// try gives the event to the handler and judges what comes of it.
+func (c *Consumer) try(ctx context.Context, t turn) outcome {
+	e, err := decode(t.event)
+	switch {
+	case err != nil: // nobody will ever be able to read it
+		t.delivery = c.o.Tries
+	case t.delivery > c.o.Tries:
+		err = fmt.Errorf("no answer to %d deliveries", t.delivery-1)
+	default:
+		err = c.handle(ctx, e)
+	}
+	var away unavailable
+	switch {
+	case err == nil:
+		c.handled.Add(1)
+		return outcome{verdict: done, turn: t}
+	case ctx.Err() != nil: // it was not the handler's fault
+		return outcome{}
+	case errors.As(err, &away):
+		c.failed.Add(1)
+		c.o.Failed(err)
+		return outcome{verdict: wait, turn: t}
+	case t.delivery < c.o.Tries:
+		c.failed.Add(1)
+		c.o.Failed(err)
+		return outcome{verdict: again, turn: t}
+	}
+	c.failed.Add(1)
+	c.dead.Add(1)
+	c.o.Failed(fmt.Errorf("%w by %s after %d tries: %w", ErrPoison, c.o.Group, c.o.Tries, err))
+	return outcome{verdict: dead, turn: t, reason: strings.ToValidUTF8(err.Error(), "\uFFFD")}
+}
+
+func (c *Consumer) handle(ctx context.Context, e Event) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("handler panicked: %v", r)
+		}
+	}()
+	return c.o.Handle(ctx, e)
+}
+
+func isNoGroup(err error) bool { return err != nil && strings.Contains(err.Error(), "NOGROUP") }

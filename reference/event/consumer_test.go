@@ -1,0 +1,192 @@
+package event_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/regpath/diagnose/reference/event"
+)
+
+// TestPoison gives up an event that cannot be handled, with its error, and goes on with the next.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, real bool) {
+		b := newBench(t, real, 1)
+		b.relay(nil, "g", "other")
+		r, other, tries := newRecord(), newRecord(), atomic.Int32{}
+		c, _ := b.consumer("g", "c", r.handler(func(_ context.Context, e event.Event) error {
+			switch e.Name {
+			case "poison":
+				tries.Add(1)
+				return errors.New("cannot bear \xff it")
+			case "mine":
+				panic("boom")
+			}
+			return nil
+		}), func(o *event.ConsumerOptions) { o.Tries = 3 })
+		b.consumer("other", "c", other.handler(fine), nil)
+		for _, name := range []string{"a", "poison", "b", "mine", "c"} {
+			b.boxes[0].commit(name)
+		}
+		eventually(t, "the others", func() bool { return r.handled("shard0", 5) == 1 })
+		b.drained()
+		if got := tries.Load(); got != 3 {
+			t.Errorf("%d tries, want 3", got)
+		}
+		if got, want := c.Stats(), (event.ConsumerStats{Handled: 3, Failed: 6, Dead: 2}); got != want {
+			t.Errorf("stats %+v, want %+v", got, want)
+		}
+		if !b.failed.has(event.ErrPoison) {
+			t.Errorf("failures %v, want one with %v", b.failed.all(), event.ErrPoison)
+		}
+		if got := other.distinct(); got != 5 {
+			t.Errorf("the other group handled %d events, want 5", got)
+		}
+		letters, err := b.client.XRange(t.Context(), "events:{shard0}:dead", "-", "+").Result()
+		if err != nil || len(letters) != 2 {
+			t.Fatalf("dead letters %v, error %v, want two", letters, err)
+		}
+		for i, want := range []map[string]string{
+			{"group": "g", "deliveries": "3", "error": "cannot bear \uFFFD it", "event": `"name":"poison"`},
+			{"group": "g", "deliveries": "3", "error": "handler panicked: boom", "event": `"name":"mine"`},
+		} {
+			for field, text := range want {
+				if got, _ := letters[i].Values[field].(string); !strings.Contains(got, text) {
+					t.Errorf("dead letter %d: %s = %q, want %q", i, field, got, text)
+				}
+			}
+		}
+	})
+}
+
+// TestUnavailable waits for what a handler needs, however long it takes, and tries a failing event afterwards as often
+// as any other.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, real bool) {
+		b := newBench(t, real, 1)
+		b.relay(nil, "g")
+		r, away, tries := newRecord(), atomic.Int32{}, atomic.Int32{}
+		c, _ := b.consumer("g", "c", r.handler(func(context.Context, event.Event) error {
+			if away.Add(1) <= 8 {
+				return fmt.Errorf("wrapped: %w", event.Unavailable(errors.New("away")))
+			}
+			if tries.Add(1) < 3 {
+				return errors.New("bad luck")
+			}
+			return nil
+		}), func(o *event.ConsumerOptions) { o.Tries = 3 })
+		b.boxes[0].commit("love")
+		b.drained()
+		if got, want := c.Stats(), (event.ConsumerStats{Handled: 1, Failed: 10}); got != want || r.distinct() != 1 {
+			t.Errorf("stats %+v, want %+v", got, want)
+		}
+	})
+}
+
+// TestGarbage gets past an entry that nobody can read.
+func TestGarbage(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, real bool) {
+		b := newBench(t, real, 1)
+		b.relay(nil, "g")
+		r := newRecord()
+		for _, values := range [][]string{{"event", "{"}, {"x", "y"}} {
+			if err := b.client.XAdd(t.Context(), &redis.XAddArgs{Stream: "events:{shard0}", Values: values}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, _ := b.consumer("g", "c", r.handler(fine), nil)
+		b.boxes[0].commit("love")
+		eventually(t, "the event", func() bool { return r.distinct() == 1 })
+		b.drained()
+		if got := c.Stats().Dead; got != 2 {
+			t.Errorf("%d given up, want 2", got)
+		}
+	})
+}
+
+// TestTimeout ends a try that takes too long.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false, 1)
+	b.relay(nil, "g")
+	var tries atomic.Int32
+	b.consumer("g", "c", func(ctx context.Context, _ event.Event) error {
+		if tries.Add(1) == 1 {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}, func(o *event.ConsumerOptions) { o.Timeout = 50 * time.Millisecond })
+	b.boxes[0].commit("love")
+	b.drained()
+	if !b.failed.has(context.DeadlineExceeded) {
+		t.Errorf("failures %v, want one with %v", b.failed.all(), context.DeadlineExceeded)
+	}
+}
+
+// TestOrderlyEnd repeats nothing after a consumer that was told to end: it acknowledges what it is done with, and what
+// was cut short comes at once when it is back under its name.
+func TestOrderlyEnd(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, real bool) {
+		b := newBench(t, real, 1)
+		b.relay(nil, "g")
+		b.boxes[0].commit("a")
+		b.boxes[0].commit("b")
+		r, entered, finish := newRecord(), make(chan struct{}), make(chan struct{})
+		_, stop := b.consumer("g", "c", r.handler(func(context.Context, event.Event) error {
+			close(entered)
+			<-finish // a handler that does not care about its context
+			return nil
+		}), nil)
+		<-entered
+		time.AfterFunc(50*time.Millisecond, func() { close(finish) })
+		stop()
+		cut := make(chan struct{})
+		_, stop = b.consumer("g", "c", r.handler(func(ctx context.Context, _ event.Event) error {
+			close(cut)
+			<-ctx.Done()
+			return ctx.Err()
+		}), nil)
+		<-cut
+		stop()
+		b.consumer("g", "c", r.handler(fine), nil) // would have to wait for ClaimAfter under another name
+		b.drained()
+		for id := int64(1); id <= 2; id++ {
+			if got := r.handled("shard0", id); got != 1 {
+				t.Errorf("event %d handled %d times, want once", id, got)
+			}
+		}
+	})
+}
+
+func TestConsumerOptions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, false, 1)
+	for name, spoil := range map[string]func(*event.ConsumerOptions){
+		"no redis":    func(o *event.ConsumerOptions) { o.Redis = nil },
+		"no group":    func(o *event.ConsumerOptions) { o.Group = "" },
+		"no name":     func(o *event.ConsumerOptions) { o.Name = "" },
+		"no handler":  func(o *event.ConsumerOptions) { o.Handle = nil },
+		"no Failed":   func(o *event.ConsumerOptions) { o.Failed = nil },
+		"tries":       func(o *event.ConsumerOptions) { o.Tries = -1 },
+		"short time":  func(o *event.ConsumerOptions) { o.Timeout = time.Microsecond },
+		"soon silent": func(o *event.ConsumerOptions) { o.ClaimAfter = 6 * time.Second },
+		"soon gone":   func(o *event.ConsumerOptions) { o.GroupTTL = 30 * time.Second },
+	} {
+		o := event.ConsumerOptions{Redis: b.client, Group: "g", Name: "c", Handle: fine, Failed: b.failed.add}
+		spoil(&o)
+		if _, err := event.NewConsumer(o); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
