@@ -88,6 +88,21 @@ func (r *reopenable) Purge(ctx context.Context, before time.Time, limit int) (in
 	return r.current().Purge(ctx, before, limit)
 }
 
+// HoldMobile implements [shard.Store].
+func (r *reopenable) HoldMobile(ctx context.Context, h shard.Hold, dead int64) (holder shard.Hold, err error) {
+	return r.current().HoldMobile(ctx, h, dead)
+}
+
+// DropMobile implements [shard.Store].
+func (r *reopenable) DropMobile(ctx context.Context, mobile string, userID int64) error {
+	return r.current().DropMobile(ctx, mobile, userID)
+}
+
+// Bury implements [shard.Store].
+func (r *reopenable) Bury(ctx context.Context, name string, userID int64, at time.Time) (alive bool, err error) {
+	return r.current().Bury(ctx, name, userID, at)
+}
+
 // Load implements [shard.Store].
 func (r *reopenable) Load(ctx context.Context, rows []shard.Row) (added int64, err error) {
 	return r.current().Load(ctx, rows)

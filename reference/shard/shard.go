@@ -56,6 +56,17 @@ type Store interface {
 	// Purge deletes up to limit events that were published before the time given, and answers how many.
 	Purge(ctx context.Context, before time.Time, limit int) (int64, error)
 
+	// HoldMobile keeps a mobile number for a user, if nobody has it or if the user who has it is the dead one given, and
+	// answers for whom it is kept now. It is for [Cluster.ClaimMobile].
+	HoldMobile(ctx context.Context, h Hold, dead int64) (holder Hold, err error)
+
+	// DropMobile lets a number go that is kept for the user, else it does nothing.
+	DropMobile(ctx context.Context, mobile string, userID int64) error
+
+	// Bury says whether the user of the name is alive. If there is no such user, there never will be: Claim fails for the id
+	// from then on.
+	Bury(ctx context.Context, name string, userID int64, at time.Time) (alive bool, err error)
+
 	// Load inserts many rows in one transaction and passes over names that have a row. It answers how many it added. It is
 	// for rows that exist elsewhere: it writes no user and no event.
 	Load(ctx context.Context, rows []Row) (added int64, err error)

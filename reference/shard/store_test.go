@@ -111,6 +111,7 @@ func TestStore(t *testing.T) {
 				"Outbox":     checkOutbox,
 				"Recyclable": checkRecyclable,
 				"Users":      checkUsers,
+				"Mobiles":    checkMobiles,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()
@@ -439,6 +440,9 @@ func checkEnded(t *testing.T, open opener) {
 		"MarkPublished": func() error { return s.MarkPublished(ctx, []int64{1}) },
 		"Republish":     func() error { _, err := s.Republish(ctx, epoch); return err },
 		"Purge":         func() error { _, err := s.Purge(ctx, epoch, 1); return err },
+		"HoldMobile":    func() error { _, err := s.HoldMobile(ctx, shard.Hold{}, 0); return err },
+		"DropMobile":    func() error { return s.DropMobile(ctx, "", 0) },
+		"Bury":          func() error { _, err := s.Bury(ctx, "love", 1, epoch); return err },
 		"Names":         func() error { return s.Names(ctx, func(string) error { return nil }) },
 	} {
 		if err := call(); !errors.Is(err, context.Canceled) || !errors.Is(err, shard.ErrNoConnection) {
