@@ -13,6 +13,7 @@ import (
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/event"
+	"github.com/regpath/diagnose/reference/id"
 	"github.com/regpath/diagnose/reference/shard"
 )
 
@@ -50,7 +51,7 @@ type Layers struct {
 	Redis     *cache.Redis
 	Shards    *shard.Cluster
 	FollowUps *event.FollowUps
-	IDs       *IDs
+	IDs       *id.Generator
 	// Failed is told of every failure. It must not block.
 	Failed func(Failure)
 }

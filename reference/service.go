@@ -1,8 +1,8 @@
 // Package reference is the checker: a username check and sign-up service built
 // as the registration path that the diagnosis agent is made for. Its folders
 // are its layers, in the order a request meets them: name, bloom, cache, shard,
-// event; then api (HTTP, metrics, the diagnostic contract), fault, load and
-// local. The agent never imports it: it sees the checker only through the wire.
+// event; then id (user ids), api (HTTP, metrics, the diagnostic contract),
+// fault, load and local. The agent never imports it: it sees the checker only through the wire.
 package reference
 
 import (
@@ -125,8 +125,9 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 	if err != nil {
 		return Registration{}, err
 	}
-	id, err := s.IDs.Next()
+	id, err := s.IDs.Next(ctx)
 	if err != nil {
+		s.Failed(Failure{Layer: API, Target: "ids", Err: err})
 		return Registration{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backEndTimeout)

@@ -87,7 +87,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.Uint64Var(&f.Filter.Capacity, "filter-capacity", 0, "names to size the Bloom filter for (default half as much again as --names, or 1,000,000 with --shard-dsn)")
 	fs.Float64Var(&f.Filter.Rate, "filter-target-rate", 0.01, "false-positive rate to size the Bloom filter for")
 	fs.StringVar(&f.FollowUpURL, "followup-url", "", "service to tell of registrations (default a private one)")
-	fs.IntVar(&f.Machine, "machine", 0, "machine number in user ids, 0 to 1023, different for each instance")
+	fs.IntVar(&f.Machine, "machine", 0, "machine number in user ids, 0 to 511, different for each instance")
 	fs.BoolVar(&f.Faults, "faults", false, "let anybody who reaches the port switch faults under /debug/fault/")
 }
 

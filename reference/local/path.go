@@ -14,6 +14,7 @@ import (
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/event"
 	"github.com/regpath/diagnose/reference/fault"
+	"github.com/regpath/diagnose/reference/id"
 	"github.com/regpath/diagnose/reference/shard"
 )
 
@@ -37,7 +38,7 @@ type Options struct {
 	LocalCache int
 	// FollowUpURL is posted to after a registration; empty means a private server that says yes to everything.
 	FollowUpURL string
-	// Machine is the machine number in user ids, 0 to 1023.
+	// Machine is the machine number in user ids, 0 to 511.
 	Machine int
 	// Faults mounts the switches under /debug/fault/.
 	Faults bool
@@ -82,8 +83,8 @@ func (o Options) Validate() error {
 	if o.Names < 0 {
 		return fmt.Errorf("number of names must not be negative, got %d", o.Names)
 	}
-	if o.Machine < 0 || o.Machine > 1023 {
-		return fmt.Errorf("machine number must lie between 0 and 1023, got %d", o.Machine)
+	if o.Machine < 0 || o.Machine >= id.Machines {
+		return fmt.Errorf("machine number must lie between 0 and %d, got %d", id.Machines-1, o.Machine)
 	}
 	_, _, err := o.Filter.Size()
 	return err
@@ -190,7 +191,7 @@ func (p *Path) serve(ctx context.Context, address string, server *api.Server) er
 func (p *Path) layers(ctx context.Context, o Options, failed func(reference.Failure), patient *fault.Patient) (reference.Layers, error) {
 	l := reference.Layers{Failed: failed}
 	var err error
-	if l.IDs, err = reference.NewIDs(o.Machine, time.Now); err != nil {
+	if l.IDs, err = id.New(id.Fixed(o.Machine), time.Now); err != nil {
 		return l, err
 	}
 	if l.Filter, err = bloom.New(o.Filter); err != nil {
