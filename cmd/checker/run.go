@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 
@@ -59,6 +60,7 @@ spaces between several, for --shard-dsn.`,
 	cmd.SetErr(stderr)
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	f.register(cmd.Flags())
+	cmd.AddCommand(newLoad(stdout))
 	err := cmd.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -169,7 +171,8 @@ func serve(ctx context.Context, o local.Options, stdout io.Writer) error {
 	return p.Close()
 }
 
-// describe says in one line where everything is, without secrets.
+// describe says where everything is, without secrets, and how to have it
+// diagnosed.
 func describe(p *local.Path) string {
 	shards := make([]string, 0, p.Service.Shards.Len())
 	for _, s := range p.Service.Shards.Stats() {
@@ -183,5 +186,13 @@ func describe(p *local.Path) string {
 	if p.Faults != nil {
 		line += ", faults can be switched"
 	}
-	return line
+	command := []string{"diagnose run --checker", p.URL, "--redis", p.RedisAddr}
+	for _, dsn := range p.ShardDSNs {
+		if u, err := url.Parse(dsn); err != nil || u.User == nil {
+			continue
+		} else if _, secret := u.User.Password(); !secret {
+			command = append(command, "--shard-dsn", dsn)
+		}
+	}
+	return line + "\n" + strings.Join(command, " ")
 }

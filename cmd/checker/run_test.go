@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/regpath/diagnose/reference/local"
 )
 
 // output is a buffer that can be waited for.
@@ -55,10 +57,10 @@ func TestServe(t *testing.T) {
 	case c := <-code:
 		t.Fatalf("exit code %d: %s", c, stderr)
 	}
-	want := regexp.MustCompile(`^checker serves on (http://127\.0\.0\.1:\d+), redis 127\.0\.0\.1:\d+, shard0 embedded, shard1 embedded, faults can be switched\n$`)
+	want := regexp.MustCompile(`^checker serves on (http://127\.0\.0\.1:\d+), redis 127\.0\.0\.1:\d+, shard0 embedded, shard1 embedded, faults can be switched\ndiagnose run --checker http://127\.0\.0\.1:\d+ --redis 127\.0\.0\.1:\d+\n$`)
 	line := want.FindStringSubmatch(stdout.String())
 	if line == nil {
-		t.Fatalf("stdout = %q, want one line that matches %s", stdout, want)
+		t.Fatalf("stdout = %q, want what matches %s", stdout, want)
 	}
 	client := http.Client{Timeout: 10 * time.Second}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line[1]+"/healthz", nil)
@@ -132,6 +134,32 @@ func TestHelp(t *testing.T) {
 	for _, flag := range []string{"listen", "real", "shards", "names", "redis", "shard-dsn", "filter-capacity", "filter-target-rate", "faults", "redis-password-file"} {
 		if !strings.Contains(stdout.String(), "--"+flag+" ") {
 			t.Errorf("help does not tell of --%s", flag)
+		}
+	}
+}
+
+// TestLoad sends a short load to a checker of its own.
+func TestLoad(t *testing.T) {
+	t.Parallel()
+	path, err := local.Start(t.Context(), local.Options{Names: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := path.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	stdout, stderr := newOutput(), newOutput()
+	if code := run(t.Context(), []string{"load", "--url", path.URL, "--names", "100", "--for", "300ms"}, noEnvironment, stdout, stderr); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if got := stdout.String(); !regexp.MustCompile(`^sent [1-9]\d* in .*check 200: [1-9]`).MatchString(got) {
+		t.Errorf("stdout = %q, want what was sent and answered", got)
+	}
+	for _, args := range [][]string{{"load", "--scenario", "nope"}, {"load", "--url", "http://192.0.2.1:1"}} {
+		if code := run(t.Context(), args, noEnvironment, stdout, stderr); code != exitUsage {
+			t.Errorf("%q: exit code %d, want %d", args, code, exitUsage)
 		}
 	}
 }

@@ -36,6 +36,13 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
+	var tokens []string
+	for i, token := range c.Webhook.Tokens {
+		if err := token.resolve(); err != nil {
+			return nil, fmt.Errorf("webhook.tokens[%d]: %w", i, err)
+		}
+		tokens = append(tokens, token.Reveal())
+	}
 	byName, err := loadPlaybooks(t.catalog(), c.Playbooks)
 	if err != nil {
 		return nil, err
@@ -58,10 +65,6 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	})
 	if err != nil {
 		return nil, err
-	}
-	var tokens []string
-	for _, token := range c.Webhook.Tokens {
-		tokens = append(tokens, token.Reveal())
 	}
 	mux := http.NewServeMux()
 	mux.Handle(webhookPath, webhook.Handler(inbox, webhook.HandlerOptions{Tokens: tokens}))

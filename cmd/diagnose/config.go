@@ -142,13 +142,13 @@ func (c *config) target(name string) (targetConfig, error) {
 func (t *targetConfig) validate() error {
 	u, err := url.Parse(t.Checker.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fmt.Errorf("checker.url: want http://host:port, got %q", redactURL(t.Checker.URL))
+		return fmt.Errorf("checker URL: want http://host:port, got %s", redactURL(t.Checker.URL))
 	}
 	if u.User != nil {
-		return errors.New("checker.url: holds credentials; put a bearer token in checker.token instead")
+		return errors.New("checker URL: holds credentials; put a bearer token in checker.token instead")
 	}
 	for i, s := range t.Shards {
-		if s.Name == "" || s.DSN.empty() {
+		if s.Name == "" || !s.DSN.given() {
 			return fmt.Errorf("shards[%d]: want {name: shard0, dsn: {env: SHARD0_DSN}}", i)
 		}
 	}
@@ -165,11 +165,11 @@ func (n *notifyConfig) validate() error {
 	switch {
 	case set != 1:
 		return errors.New(": want exactly one of slack, slack_webhook, stdout")
-	case n.Slack != nil && n.Slack.Token.empty():
+	case n.Slack != nil && !n.Slack.Token.given():
 		return errors.New(".slack.token: is needed, as {env: SLACK_TOKEN} or {file: PATH}")
 	case n.Slack != nil && n.Slack.Channel == "":
 		return errors.New(".slack.channel: is needed, best as an ID (C0123456789)")
-	case n.SlackWebhook != nil && n.SlackWebhook.URL.empty():
+	case n.SlackWebhook != nil && !n.SlackWebhook.URL.given():
 		return errors.New(".slack_webhook.url: is needed, as {env: NAME} or {file: PATH}")
 	}
 	return nil
@@ -177,12 +177,46 @@ func (n *notifyConfig) validate() error {
 
 // redactURL returns raw without what may be a secret in it.
 func redactURL(raw string) string {
+	if raw == "" {
+		return "none"
+	}
 	u, err := url.Parse(raw)
-	if err != nil {
-		return "a malformed URL"
+	if err != nil || u.Host == "" {
+		return "something else"
 	}
 	u.RawQuery = ""
-	return u.Redacted()
+	return fmt.Sprintf("%q", u.Redacted())
+}
+
+// resolve follows the target's references to secrets.
+func (t *targetConfig) resolve() error {
+	var errs []error
+	try := func(s *secret, format string, args ...any) {
+		if err := s.resolve(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
+		}
+	}
+	try(&t.Checker.Token, "target %s: checker.token", t.Name)
+	try(&t.Redis.Password, "target %s: redis.password", t.Name)
+	for i := range t.Shards {
+		try(&t.Shards[i].DSN, "target %s: shards[%d].dsn", t.Name, i)
+	}
+	return errors.Join(errs...)
+}
+
+// resolve follows the sink's references to secrets.
+func (n *notifyConfig) resolve() error {
+	switch {
+	case n.Slack != nil:
+		if err := n.Slack.Token.resolve(); err != nil {
+			return fmt.Errorf("slack.token: %w", err)
+		}
+	case n.SlackWebhook != nil:
+		if err := n.SlackWebhook.URL.resolve(); err != nil {
+			return fmt.Errorf("slack_webhook.url: %w", err)
+		}
+	}
+	return nil
 }
 
 // deliveryTimeout bounds one delivery to one sink.

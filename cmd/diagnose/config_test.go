@@ -56,7 +56,7 @@ func TestConfigValidation(t *testing.T) {
 	const target = "targets: [{name: a, checker: {url: \"http://127.0.0.1:1\"}}]\n"
 	f("{}", "targets: at least one is needed")
 	f("", "file is empty")
-	f("targets: [{name: a, checker: {url: \"ftp://u:"+canary+"@h\"}}]", "targets[0].checker.url: want http://host:port")
+	f("targets: [{name: a, checker: {url: \"ftp://u:"+canary+"@h\"}}]", "targets[0].checker URL: want http://host:port")
 	f("targets: [{name: a, checker: {url: \"http://u:"+canary+"@h\"}}]", "holds credentials")
 	f("targets: [{checker: {url: \"http://h\"}}]", "targets[0].name: is needed")
 	f(target+"targets: []", `field "targets" is given twice`)
@@ -66,8 +66,6 @@ func TestConfigValidation(t *testing.T) {
 	f(target+"notify: [{slack: {channel: C1}}]", "notify[0].slack.token: is needed")
 	f(target+"notify: [{slack: {token: "+canary+"}}]", "notify[0].slack.channel: is needed")
 	f(target+"notify: [{slack_webhook: {}}]", "notify[0].slack_webhook.url: is needed")
-	f(target+"webhook: {tokens: [{env: DIAGNOSE_NOT_SET}]}", "environment variable DIAGNOSE_NOT_SET is not set")
-	f(target+"webhook: {tokens: [{file: /nowhere/token}]}", "/nowhere/token: no such file")
 }
 
 func TestSecretNeverPrints(t *testing.T) {
@@ -111,7 +109,7 @@ func TestRefusals(t *testing.T) {
 	f("--notify needs --config", "run", "--checker", "http://127.0.0.1:1", "--notify")
 	f("go with --checker", "run", "--config", "x.yml", "--redis", "127.0.0.1:1")
 	f("no such file", "run", "--config", "/nowhere/diagnose.yml")
-	f("checker.url: want http://host:port", "run", "--checker", "127.0.0.1:1")
+	f("checker URL: want http://host:port, got something else", "run", "--checker", "127.0.0.1:1")
 	f(`unknown playbook "nope": want one of registration-path`, "run", "--checker", "http://127.0.0.1:1", "--playbook", "nope")
 	f(`unknown scenario "nope"`, "demo", "--scenario", "nope")
 	f("unknown command", "diagnos")
@@ -125,6 +123,27 @@ func TestRefusals(t *testing.T) {
 	f("store: is needed", "serve", "--config", config)
 	f("webhook.tokens: is needed", "serve", "--config", config)
 	f("notify: at least one sink is needed", "serve", "--config", config)
+}
+
+// TestSecretsOnlyWhenUsed: a command asks for no secret that it does not need.
+func TestSecretsOnlyWhenUsed(t *testing.T) {
+	t.Parallel()
+	const target = "targets: [{name: a, checker: {url: \"http://127.0.0.1:1\"}%s}]\nwebhook: {tokens: [{env: DIAGNOSE_NOT_SET}]}\nstore: %s\nnotify: [%s]\n"
+	store := t.TempDir() + "/diagnose.db"
+	f := func(extra, sink, want string, args ...string) {
+		t.Helper()
+		config := write(t, "diagnose.yml", fmt.Sprintf(target, extra, store, sink))
+		code, _, stderr := diagnose(t, append(args, "--config", config)...)
+		if want == "" && code != exitInconclusive {
+			t.Errorf("%q: got exit code %d and %q, want a report", args, code, stderr)
+		}
+		contains(t, strings.Join(args, " "), stderr, want)
+	}
+	f("", "{stdout: {}}", "", "run")
+	f("", "{stdout: {}}", "webhook.tokens[0]: environment variable DIAGNOSE_NOT_SET is not set", "serve")
+	f("", "{stdout: {}}", "names no sink but stdout", "run", "--notify")
+	f(", redis: {address: \"127.0.0.1:2\", password: {file: /nowhere/pw}}", "{stdout: {}}", "target a: redis.password: read secret: open /nowhere/pw: no such file", "run")
+	f("", "{slack: {channel: C1, token: {env: DIAGNOSE_NOT_SET}}}", "notify[0].slack.token: environment variable DIAGNOSE_NOT_SET is not set", "run", "--notify")
 }
 
 func TestVersion(t *testing.T) {

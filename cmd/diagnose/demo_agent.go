@@ -42,7 +42,7 @@ func startDemoAgent(ctx context.Context, path *local.Path) (*demoAgent, error) {
 		Listen:   "127.0.0.1:0",
 		Store:    filepath.Join(dir, "diagnose.db"),
 		Playbook: defaultPlaybook,
-		Webhook:  webhookConfig{Tokens: []secret{{notify.NewSecret(d.token)}}},
+		Webhook:  webhookConfig{Tokens: []secret{{Secret: notify.NewSecret(d.token)}}},
 		Targets: []targetConfig{{
 			Name:    "registration",
 			Checker: checkerConfig{URL: path.URL},
@@ -50,7 +50,7 @@ func startDemoAgent(ctx context.Context, path *local.Path) (*demoAgent, error) {
 		}},
 	}
 	for i, dsn := range path.ShardDSNs {
-		c.Targets[0].Shards = append(c.Targets[0].Shards, shardConfig{Name: fmt.Sprintf("shard%d", i), DSN: secret{notify.NewSecret(dsn)}})
+		c.Targets[0].Shards = append(c.Targets[0].Shards, shardConfig{Name: fmt.Sprintf("shard%d", i), DSN: secret{Secret: notify.NewSecret(dsn)}})
 	}
 	a, err := newAgent(ctx, c, []sink{{"demo", d}}, quiet())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,7 @@ type runFlags struct {
 	files                    []string
 	checker, redis           string
 	redisPassword            string
-	dsnFiles                 []string
+	dsns, dsnFiles           []string
 	output, record           string
 	notify, verbose          bool
 }
@@ -34,7 +35,7 @@ func newRun(std streams) *cobra.Command {
 		Long: `run looks at the target once, judges what it saw and prints the report.
 
 The target is that of --config, or is given by --checker and, for a fuller look,
---redis and --shard-dsn-file. What is not given is a gap in the report.`,
+--redis and --shard-dsn or --shard-dsn-file. What is not given is a gap in the report.`,
 		Example: `  diagnose run --config diagnose.yml
   diagnose run --checker http://127.0.0.1:8080 --redis 127.0.0.1:6379
   diagnose run --config diagnose.yml --record incident.json`,
@@ -49,6 +50,7 @@ The target is that of --config, or is given by --checker and, for a fuller look,
 	fs.StringVar(&f.checker, "checker", "", "base URL of the service, without a configuration")
 	fs.StringVar(&f.redis, "redis", "", "host:port of its Redis")
 	fs.StringVar(&f.redisPassword, "redis-password-file", "", "file that holds the password of its Redis")
+	fs.StringArrayVar(&f.dsns, "shard-dsn", nil, "DSN of a shard, where it holds no password; once for each shard, in order")
 	fs.StringArrayVar(&f.dsnFiles, "shard-dsn-file", nil, "file that holds the DSN of a shard; once for each shard, in order")
 	fs.StringVar(&f.output, "output", "text", "text or json")
 	fs.StringVar(&f.record, "record", "", "file to write the report to as JSON, for diagnose replay")
@@ -74,8 +76,8 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 		c := &config{Playbook: defaultPlaybook, Targets: []targetConfig{t}}
 		return c, t, err
 	}
-	if f.redis != "" || f.redisPassword != "" || len(f.dsnFiles) > 0 {
-		return nil, none, errors.New("--redis, --redis-password-file and --shard-dsn-file go with --checker, not with --config")
+	if f.redis != "" || f.redisPassword != "" || len(f.dsns)+len(f.dsnFiles) > 0 {
+		return nil, none, errors.New("--redis, --redis-password-file, --shard-dsn and --shard-dsn-file go with --checker, not with --config")
 	}
 	c, err := loadConfig(f.config)
 	if err != nil {
@@ -91,12 +93,18 @@ func (f *runFlags) targetOfFlags() (targetConfig, error) {
 	if t.Redis.Password, err = secretFile(f.redisPassword); err != nil {
 		return t, err
 	}
-	for i, path := range f.dsnFiles {
+	add := func(dsn secret) {
+		t.Shards = append(t.Shards, shardConfig{Name: fmt.Sprintf("shard%d", len(t.Shards)), DSN: dsn})
+	}
+	for _, dsn := range f.dsns {
+		add(secret{Secret: notify.NewSecret(dsn)})
+	}
+	for _, path := range f.dsnFiles {
 		dsn, err := secretFile(path)
 		if err != nil {
 			return t, err
 		}
-		t.Shards = append(t.Shards, shardConfig{Name: fmt.Sprintf("shard%d", i), DSN: dsn})
+		add(dsn)
 	}
 	return t, t.validate()
 }
@@ -124,14 +132,16 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 	}
 	var sinks []sink
 	if f.notify {
-		if sinks, err = newSinks(c.Notify, std.err); err != nil {
+		// The report goes to stdout anyway.
+		elsewhere := slices.DeleteFunc(slices.Clone(c.Notify), func(n notifyConfig) bool { return n.Stdout != nil })
+		if len(elsewhere) == 0 {
+			return fmt.Errorf("--notify: %s names no sink but stdout under notify", f.config)
+		}
+		if sinks, err = newSinks(elsewhere, std.out); err != nil {
 			return err
 		}
-		if len(sinks) == 0 {
-			return fmt.Errorf("--notify: %s names no sink under notify", f.config)
-		}
 	}
-	in := playbooks.Incident{Trigger: "manual", Title: "asked by hand", Playbook: p.Name, Target: t.name, StartedAt: time.Now()}
+	in := playbooks.Incident{Trigger: "manual", Title: "diagnose run", Playbook: p.Name, Target: t.name, StartedAt: time.Now()}
 	report, err := f.look(ctx, t, p, in, std)
 	if err != nil {
 		return err

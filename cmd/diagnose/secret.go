@@ -12,10 +12,15 @@ import (
 )
 
 // secret is a value of the configuration that must not be seen: written as the
-// text itself or, better, as {file: PATH} or {env: NAME}, and read once at load.
-type secret struct{ notify.Secret }
+// text itself or, better, as {file: PATH} or {env: NAME}. A reference is
+// followed by resolve, so that a command needs only the secrets that it uses.
+type secret struct {
+	notify.Secret
+	file, env string
+}
 
-func (s secret) empty() bool { return s.Reveal() == "" }
+// given says whether anything was written, resolved or not.
+func (s secret) given() bool { return s.Reveal() != "" || s.file != "" || s.env != "" }
 
 // UnmarshalYAML implements yaml.Unmarshaler. Its errors quote no value.
 func (s *secret) UnmarshalYAML(n *yaml.Node) error {
@@ -23,24 +28,37 @@ func (s *secret) UnmarshalYAML(n *yaml.Node) error {
 	case n.Kind == yaml.ScalarNode:
 		s.Secret = notify.NewSecret(n.Value)
 		return nil
-	case n.Kind != yaml.MappingNode || len(n.Content) != 2:
+	case n.Kind != yaml.MappingNode || len(n.Content) != 2 || n.Content[1].Kind != yaml.ScalarNode:
 		return errors.New("want the text, {file: PATH} or {env: NAME}")
 	}
-	key, ref := n.Content[0].Value, n.Content[1].Value
-	switch key {
+	switch key := n.Content[0].Value; key {
 	case "file":
-		v, err := secretFile(ref)
-		s.Secret = v.Secret
-		return err
+		s.file = n.Content[1].Value
 	case "env":
-		v := os.Getenv(ref)
+		s.env = n.Content[1].Value
+	default:
+		return fmt.Errorf("unknown field %q: want file or env", key)
+	}
+	return nil
+}
+
+// resolve follows the reference, if it is one.
+func (s *secret) resolve() error {
+	switch {
+	case s.file != "":
+		v, err := secretFile(s.file)
+		if err != nil {
+			return err
+		}
+		s.Secret = v.Secret
+	case s.env != "":
+		v := os.Getenv(s.env)
 		if v == "" {
-			return fmt.Errorf("environment variable %s is not set", ref)
+			return fmt.Errorf("environment variable %s is not set", s.env)
 		}
 		s.Secret = notify.NewSecret(v)
-		return nil
 	}
-	return fmt.Errorf("unknown field %q: want file or env", key)
+	return nil
 }
 
 // secretFile reads a secret from a file, without the white space around it. An
@@ -57,5 +75,5 @@ func secretFile(path string) (secret, error) {
 	if v == "" {
 		return secret{}, fmt.Errorf("read secret: %s is empty", path)
 	}
-	return secret{notify.NewSecret(v)}, nil
+	return secret{Secret: notify.NewSecret(v)}, nil
 }

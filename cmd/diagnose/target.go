@@ -25,6 +25,9 @@ type target struct {
 }
 
 func newTarget(c targetConfig) (*target, error) {
+	if err := c.resolve(); err != nil {
+		return nil, err
+	}
 	t := &target{name: c.Name}
 	var err error
 	if t.checker, err = source.NewHTTP(source.HTTPOptions{URL: c.Checker.URL, Token: source.Secret(c.Checker.Token.Reveal())}); err != nil {

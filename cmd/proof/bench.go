@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 		},
 	}
 	for i, d := range duels {
-		if err := b.fight(ctx, filepath.Join(dir, fmt.Sprint(i)), d, out); err != nil {
+		if err := b.fight(ctx, filepath.Join(dir, strconv.Itoa(i)), d, out); err != nil {
 			return fmt.Errorf("%s: %w", d.what, err)
 		}
 	}

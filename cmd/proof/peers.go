@@ -87,7 +87,9 @@ func startPeers(ctx context.Context, redisAddr, dsn string, names int) (*peers, 
 	go func() { served <- server.Serve(l) }()
 	return &peers{url: "http://" + l.Addr().String(), close: func() error {
 		err := server.Close()
-		<-served
+		if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+			err = errors.Join(err, ended)
+		}
 		db.Close()
 		return errors.Join(err, client.Close())
 	}}, nil
