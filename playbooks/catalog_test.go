@@ -20,7 +20,7 @@ var factNames = map[string]string{
 		rejected_connections_rate new_connections_rate evicted_keys_rate expired_keys_rate memory_used_bytes
 		memory_max_bytes memory_ratio server_hit_ratio commands_rate uptime_seconds hit_ratio lookups_rate command_rate
 		command_seconds errors_rate error_ratio pool_size pool_in_use pool_idle pool_pending pool_in_use_ratio
-		pool_pending_min pool_waits_rate pool_wait_seconds pool_timeouts_rate pool_acquires_rate pool_turnover_rate`,
+		pool_pending_min pool_idle_max pool_waits_rate pool_wait_seconds pool_timeouts_rate pool_acquires_rate pool_turnover_rate`,
 	"shards": `shards_total unreachable failing requests_rate max_share max_share_over_even latency_max_seconds
 		latency_median_seconds latency_skew error_ratio top_key_share top_key_excess_share pool_in_use_ratio pool_pending
 		pool_pending_worst pool_timeouts_rate pool_turnover_rate`,

@@ -3,6 +3,7 @@ package playbooks_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -17,10 +18,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden reports anew")
 
-// measurements reads what a case saw.
+// measurements reads what a case saw: from its evidence or, of a live run, from
+// the report, which is the recording.
 func measurements(t testing.TB, dir string) []playbooks.Measurement {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "evidence.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return recorded(t, dir).Measurements()
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +36,29 @@ func measurements(t testing.TB, dir string) []playbooks.Measurement {
 		t.Fatalf("%s: %v", dir, err)
 	}
 	return ms
+}
+
+// recorded reads the report of a case.
+func recorded(t testing.TB, dir string) playbooks.Report {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := playbooks.ReadReport(data)
+	if err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	return r
+}
+
+// judged judges a case.
+func judged(t testing.TB, p *playbooks.Playbook, dir string) playbooks.Report {
+	t.Helper()
+	if strings.HasPrefix(filepath.Base(dir), "live-") {
+		return playbooks.Replay(p, recorded(t, dir))
+	}
+	return playbooks.Judge(p, measurements(t, dir))
 }
 
 func encode(t testing.TB, r playbooks.Report) []byte {
@@ -87,7 +115,7 @@ func TestGolden(t *testing.T) {
 	for _, p := range shipped(t) {
 		for name, dir := range cases(t, p.Name) {
 			t.Run(p.Name+"/"+name, func(t *testing.T) {
-				got := encode(t, playbooks.Judge(p, measurements(t, dir)))
+				got := encode(t, judged(t, p, dir))
 				if err := valid(got); err != nil {
 					t.Errorf("report does not fit the schema: %v", err)
 				}
@@ -166,6 +194,26 @@ func TestVerdicts(t *testing.T) {
 		"half-blind-checker-gone":                 "inconclusive",
 		"half-blind-hung-redis-without-contract":  "cause-found redis-down:medium",
 		"half-blind-error-after-change-and-redis": "cause-found error-after-change:medium",
+
+		// Live runs of the demo on a busy machine, embedded and on real servers;
+		// of the starved ones the machine was overloaded on purpose.
+		"live-healthy-1":         "healthy",
+		"live-healthy-2":         "healthy",
+		"live-healthy-3":         "healthy",
+		"live-healthy-4":         "inconclusive",
+		"live-starved-healthy-1": "inconclusive",
+		"live-starved-healthy-2": "inconclusive",
+		"live-starved-pool-1":    "inconclusive",
+		"live-redis-pool-1":      "cause-found redis-pool-too-small:high",
+		"live-redis-pool-2":      "cause-found redis-pool-too-small:high",
+		"live-redis-pool-3":      "cause-found redis-pool-too-small:high",
+		"live-redis-pool-4":      "cause-found redis-pool-too-small:high",
+		"live-redis-pool-5":      "cause-found redis-pool-too-small:high",
+		"live-redis-pool-6":      "cause-found redis-pool-too-small:high",
+		"live-hot-name-1":        "cause-found hot-name:high",
+		"live-hot-name-2":        "cause-found hot-name:medium",
+		"live-hot-name-3":        "cause-found hot-name:high",
+		"live-hot-name-4":        "cause-found hot-name:medium",
 	}
 	got := map[string]string{}
 	for name, dir := range cases(t, p.Name) {

@@ -65,6 +65,7 @@ func recordPool(rec *probes.Recorder, first, last source.Pool, span source.Span)
 	rec.Set("pool_pending", last.Pending)
 	rec.Set("pool_in_use_ratio", last.InUse.Over(last.Size, empty))
 	rec.Set("pool_pending_min", first.Pending.Lower(last.Pending))
+	rec.Set("pool_idle_max", first.Idle.Higher(last.Idle))
 	waits := span.Delta(first.Waits, last.Waits)
 	rec.Set("pool_waits_rate", span.PerSecond(waits))
 	rec.Set("pool_wait_seconds", span.Delta(first.WaitSeconds, last.WaitSeconds).Over(waits, "").

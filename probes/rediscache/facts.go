@@ -40,6 +40,7 @@ func clientFacts() []probes.FactDoc {
 		{Name: "pool_pending", Help: "Requests that wait for a connection of the pool, at the last sample.", Expected: "0"},
 		{Name: "pool_in_use_ratio", Unit: probes.Ratio, Help: "pool_in_use divided by pool_size, at the last sample.", Expected: "< 0.9"},
 		{Name: "pool_pending_min", Help: "Lowest pool_pending over the samples: above 0 the queue stands, it is not a passing burst.", Expected: "0"},
+		{Name: "pool_idle_max", Help: "Highest pool_idle over the samples: 0 means that no connection was free in any of them, be they in use or being dialled.", Expected: "> 0"},
 		{Name: "pool_waits_rate", Unit: probes.PerSecond, Help: "Requests that waited for a connection and got one, per second over the window; waits that failed are not in it."},
 		{Name: "pool_wait_seconds", Unit: probes.Seconds, Help: "Mean of those waits; missing when there were none."},
 		{Name: "pool_timeouts_rate", Unit: probes.PerSecond, Help: "Commands that ended without getting a connection, per second over the window.", Expected: "0"},

@@ -4,7 +4,10 @@
 // too small or leaks.
 //
 // Of the pool, gauges are the evidence and counters are not: a pool starved by
-// deadlines shorter than its own timeout counts neither waits nor timeouts.
+// deadlines shorter than its own timeout counts neither waits nor timeouts. A
+// gauge of one moment is none either, as a starved pool dials its connections
+// again and again; the shortest queue and the most idle connections over the
+// samples are.
 package rediscache
 
 import (

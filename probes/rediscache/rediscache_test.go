@@ -79,7 +79,7 @@ func TestClientOverTheWindow(t *testing.T) {
 	ev := check(t, service(t, doc, later), nil)
 	for name, want := range map[string]float64{
 		"hit_ratio": 0.25, "lookups_rate": 420, "command_rate": 400, "command_seconds": 0.005, "errors_rate": 40, "error_ratio": 0.1,
-		"pool_size": 20, "pool_in_use": 20, "pool_idle": 0, "pool_pending": 9, "pool_in_use_ratio": 1, "pool_pending_min": 0,
+		"pool_size": 20, "pool_in_use": 20, "pool_idle": 0, "pool_pending": 9, "pool_in_use_ratio": 1, "pool_pending_min": 0, "pool_idle_max": 17,
 		"pool_waits_rate": 8, "pool_wait_seconds": 0.05, "pool_timeouts_rate": 2, "pool_acquires_rate": 80, "pool_turnover_rate": 4,
 	} {
 		probetest.Want(t, ev, name, want)
