@@ -17,8 +17,8 @@ import (
 // TestPoison gives up an event that cannot be handled, with its error, and goes on with the next.
 func TestPoison(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		b.relay(nil, "g", "other")
 		r, other, tries := newRecord(), newRecord(), atomic.Int32{}
 		c, _ := b.consumer("g", "c", r.handler(func(_ context.Context, e event.Event) error {
@@ -70,8 +70,8 @@ func TestPoison(t *testing.T) {
 // as any other.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		b.relay(nil, "g")
 		r, away, tries := newRecord(), atomic.Int32{}, atomic.Int32{}
 		c, _ := b.consumer("g", "c", r.handler(func(context.Context, event.Event) error {
@@ -94,8 +94,8 @@ func TestUnavailable(t *testing.T) {
 // TestGarbage gets past an entry that nobody can read.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		b.relay(nil, "g")
 		r := newRecord()
 		for _, values := range [][]string{{"event", "{"}, {"x", "y"}} {
@@ -137,8 +137,8 @@ func TestTimeout(t *testing.T) {
 // was cut short comes at once when it is back under its name.
 func TestOrderlyEnd(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		b.relay(nil, "g")
 		b.boxes[0].commit("a")
 		b.boxes[0].commit("b")

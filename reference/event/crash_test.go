@@ -99,8 +99,8 @@ func TestRedisKilled(t *testing.T) {
 // the next.
 func TestConsumerKilled(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		b.relay(nil, "g")
 		for _, name := range []string{"fine", "love", "love", "love"} {
 			b.boxes[0].commit(name)

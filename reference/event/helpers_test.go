@@ -22,7 +22,7 @@ import (
 const patience = 30 * time.Second
 
 // eventually waits until what is to be seen is seen.
-func eventually(t *testing.T, what string, seen func() bool) {
+func eventually(t testing.TB, what string, seen func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -201,7 +201,7 @@ func (f *failures) has(is error) bool {
 
 // bench is a Redis with relays and consumers around it.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	server  *local.Redis
 	client  *redis.Client
 	boxes   []*outbox
@@ -209,9 +209,9 @@ type bench struct {
 	failed  failures
 }
 
-func newBench(t *testing.T, real bool, shards int) *bench {
+func newBench(t testing.TB, genuine bool, shards int) *bench {
 	t.Helper()
-	server, err := local.StartRedis(context.WithoutCancel(t.Context()), local.RedisOptions{Real: real})
+	server, err := local.StartRedis(context.WithoutCancel(t.Context()), local.RedisOptions{Real: genuine})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,11 +231,11 @@ func newBench(t *testing.T, real bool, shards int) *bench {
 }
 
 // both runs a test on the embedded and on the real Redis.
-func both(t *testing.T, check func(t *testing.T, real bool)) {
-	for name, real := range map[string]bool{"embedded": false, "real": true} {
+func both(t *testing.T, check func(t *testing.T, genuine bool)) {
+	for name, genuine := range map[string]bool{"embedded": false, "real": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			check(t, real)
+			check(t, genuine)
 		})
 	}
 }

@@ -18,9 +18,9 @@ func fine(context.Context, event.Event) error { return nil }
 // group: each group handles each event, never two of a shard at a time, in the order of each name.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
+	both(t, func(t *testing.T, genuine bool) {
 		const shards, each = 3, 100
-		b := newBench(t, real, shards)
+		b := newBench(t, genuine, shards)
 		relay, _ := b.relay(func(o *event.RelayOptions) { o.Batch = 7 }, "audit", "profile")
 		b.relay(func(o *event.RelayOptions) { o.Batch = 11 }, "audit", "profile")
 		groups := map[string]*record{"audit": newRecord(), "profile": newRecord()}
@@ -58,8 +58,8 @@ func TestDelivery(t *testing.T) {
 // TestEvent sees that an event arrives as it was committed, with its shard.
 func TestEvent(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		b.relay(nil, "g")
 		arrived := make(chan event.Event, 1)
 		b.consumer("g", "c", func(_ context.Context, e event.Event) error { arrived <- e; return nil }, nil)
@@ -103,8 +103,8 @@ func TestWake(t *testing.T) {
 // TestRedisDown lets events wait in the outbox, tells how many, and spaces out its tries however often it is woken.
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		relay, _ := b.relay(nil, "g")
 		r := newRecord()
 		b.consumer("g", "c", r.handler(fine), nil)
@@ -112,13 +112,13 @@ func TestRedisDown(t *testing.T) {
 		b.drained()
 		b.server.Stop()
 		began := time.Now()
-		for n := range 700 {
+		for n := range 150 {
 			b.boxes[0].commit(fmt.Sprintf("n%d", n))
 			relay.Wake(0)
 		}
 		eventually(t, "the lag", func() bool {
 			s := relay.Stats()[0]
-			return s.Unpublished == 700 && !s.More && !s.Oldest.Before(began.Add(-time.Second).Truncate(0)) && s.Failures > 2
+			return s.Unpublished == 150 && !s.More && !s.Oldest.Before(began.Add(-time.Second).Truncate(0)) && s.Failures > 2
 		})
 		if !b.failed.has(event.ErrRedis) {
 			t.Errorf("failures %v, want one with %v", b.failed.all(), event.ErrRedis)
@@ -130,7 +130,7 @@ func TestRedisDown(t *testing.T) {
 		if err := b.server.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "all events", func() bool { return r.distinct() == 701 })
+		eventually(t, "all events", func() bool { return r.distinct() == 151 })
 		b.drained()
 		eventually(t, "no lag", func() bool { s := relay.Stats()[0]; return s.Unpublished == 0 && s.Oldest.IsZero() && s.InStream == 0 })
 	})
@@ -166,8 +166,8 @@ func TestLoss(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			both(t, func(t *testing.T, real bool) {
-				b := newBench(t, real, 1)
+			both(t, func(t *testing.T, genuine bool) {
+				b := newBench(t, genuine, 1)
 				relay, _ := b.relay(nil, "fast", "slow")
 				fast, slow, gate := newRecord(), newRecord(), make(chan struct{})
 				b.consumer("fast", "c", fast.handler(fine), nil)
@@ -201,9 +201,9 @@ func TestLoss(t *testing.T) {
 // the outbox and comes later.
 func TestSlowGroup(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
+	both(t, func(t *testing.T, genuine bool) {
 		const window, batch, all = 50, 10, 200
-		b := newBench(t, real, 1)
+		b := newBench(t, genuine, 1)
 		relay, _ := b.relay(func(o *event.RelayOptions) { o.Window, o.Batch = window, batch }, "fast", "slow")
 		fast, slow := newRecord(), newRecord()
 		b.consumer("fast", "c", fast.handler(fine), nil)
@@ -236,8 +236,8 @@ func TestSlowGroup(t *testing.T) {
 // TestGuestGroup lets a group that the relay does not know hold events as long as its consumer lives, and not for ever.
 func TestGuestGroup(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, real bool) {
-		b := newBench(t, real, 1)
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
 		b.relay(nil, "g")
 		b.consumer("g", "c", fine, nil)
 		guest := newRecord()

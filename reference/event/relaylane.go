@@ -85,7 +85,7 @@ func (l *relayLane) pass(ctx context.Context) (more bool, err error) {
 }
 
 // add copies what is not in the stream, oldest first.
-func (l *relayLane) add(ctx context.Context, epoch string, events []Event) (any bool, err error) {
+func (l *relayLane) add(ctx context.Context, epoch string, events []Event) (some bool, err error) {
 	events, err = l.stream.missing(ctx, events)
 	if err != nil {
 		return false, err
@@ -99,14 +99,14 @@ func (l *relayLane) add(ctx context.Context, epoch string, events []Event) (any 
 			return false, err
 		}
 		l.count(func(s *RelayStats) { s.Added += uint64(len(batch)); s.InStream += len(batch) })
-		events, any = events[len(batch):], true
+		events, some = events[len(batch):], true
 	}
-	return any, nil
+	return some, nil
 }
 
 // confirm takes what all groups have acknowledged off the outbox, and only then out of the stream. If it is interrupted
 // between the two, it is repeated.
-func (l *relayLane) confirm(ctx context.Context) (any bool, err error) {
+func (l *relayLane) confirm(ctx context.Context) (some bool, err error) {
 	groups, through, err := l.stream.groups(ctx, l.o.Groups)
 	if err != nil {
 		return false, err
