@@ -63,7 +63,7 @@ func (p *Path) openShards(ctx context.Context, o Options, patient *fault.Patient
 	}
 	var cluster *shard.Cluster
 	if err == nil {
-		cluster, err = shard.NewCluster(stores, shard.DefaultRoutingTable(len(stores)))
+		cluster, err = shard.OpenCluster(ctx, stores, shard.DefaultRoutingTable(len(stores)))
 	}
 	if err != nil {
 		for _, s := range stores {

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -85,9 +84,7 @@ func (w *keyWindows) top(n int, now time.Time) TopKeys {
 	}
 	w.mu.Unlock()
 
-	slices.SortFunc(t.Keys, func(a, b KeyCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Error, b.Error), cmp.Compare(a.Key, b.Key))
-	})
+	sortKeys(t.Keys)
 	t.Keys = slices.Clone(t.Keys[:min(n, len(t.Keys))])
 	return t
 }
