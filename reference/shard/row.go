@@ -30,11 +30,12 @@ func (r Row) available(now time.Time) bool {
 
 // stored is the state that is written for the row, and the end of its cool-down or nil.
 func (r Row) stored() (name.State, *time.Time) {
-	switch {
-	case r.State == name.Released:
+	switch r.State {
+	case name.Released:
 		return r.State, &r.RecyclableAt
-	case r.State == name.Available:
+	case name.Available:
 		return name.Claimed, nil
+	case name.Claimed, name.Locked:
 	}
 	return r.State, nil
 }
