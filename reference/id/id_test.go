@@ -35,7 +35,7 @@ func (c *clock) jump(by time.Duration) {
 func bubble(t *testing.T, test func(t *testing.T, c *clock)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		test(t, &clock{fault: time.Date(2026, 11, 30, 16, 0, 0, 0, time.UTC).Sub(time.Now())})
+		test(t, &clock{fault: time.Until(time.Date(2026, 11, 30, 16, 0, 0, 0, time.UTC))})
 	})
 }
 

@@ -107,12 +107,13 @@ func TestOpenClusterChecks(t *testing.T) {
 		}
 	})
 	f("drift", "names sampled on shard0 belong to other shards by routing table version 6, those of bucket ", []int{0, 1, 2}, func(t *testing.T, dir string) {
-		all := `'$.version', 6`
+		var all strings.Builder
+		all.WriteString(`'$.version', 6`)
 		for b := range 300 {
-			all += fmt.Sprintf(", '$.owners[%d]', 1", b)
+			fmt.Fprintf(&all, ", '$.owners[%d]', 1", b)
 		}
 		for number := range 3 {
-			tamper(t, dir, number, `UPDATE routing SET document = json_set(document, `+all+`)`)
+			tamper(t, dir, number, `UPDATE routing SET document = json_set(document, `+all.String()+`)`)
 		}
 	})
 	f("no table at all", "the routing table", []int{0, 1, 2}, func(t *testing.T, dir string) {
