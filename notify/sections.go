@@ -68,7 +68,7 @@ func Sections(r playbooks.Report, d Detail) []Section {
 		{TitleActions, actions(r.Causes)},
 		{"Layers", layers(r.Findings, d)},
 		{"Could not be looked at", gaps(r.Gaps)},
-		{"Ruled out", ruledOut(r.RuledOut)},
+		{"Ruled out", ruledOut(r.RuledOut, d)},
 	}
 	kept := all[:0]
 	for _, s := range all {
@@ -205,6 +205,9 @@ func layers(findings []playbooks.Finding, d Detail) []Item {
 		if because := Line(f.Because, textRunes); because != "" && (d == Full || f.Status > playbooks.OK) {
 			items = append(items, Item{Text: "because " + because, Depth: 1})
 		}
+		if condition := Line(f.Condition, textRunes); d == Full && condition != "" && f.Condition != f.Because {
+			items = append(items, Item{Text: "condition: " + condition, Depth: 1})
+		}
 		if d == Full && len(f.Facts) > 0 {
 			items = append(items, Item{Text: factList(f.Facts), Depth: 1})
 		}
@@ -274,7 +277,7 @@ func gaps(list []playbooks.Gap) []Item {
 	return items
 }
 
-func ruledOut(list []playbooks.RuledOut) []Item {
+func ruledOut(list []playbooks.RuledOut, d Detail) []Item {
 	items := make([]Item, 0, len(list))
 	for _, r := range list {
 		text := orElse(Line(r.Title, titleRunes), Line(r.ID, keyRunes))
@@ -282,6 +285,9 @@ func ruledOut(list []playbooks.RuledOut) []Item {
 			text += ": " + because
 		}
 		items = append(items, Item{Text: text})
+		if condition := Line(r.Condition, textRunes); d == Full && condition != "" && r.Condition != r.Because {
+			items = append(items, Item{Text: "condition: " + condition, Depth: 1})
+		}
 	}
 	return items
 }

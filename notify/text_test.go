@@ -126,10 +126,10 @@ func hostile(s string) playbooks.Report {
 			Evidence: []playbooks.Observation{{Fact: s, Unit: probes.Unit(s), Expected: s, Source: s}},
 			Disagree: []playbooks.Signal{{Condition: s}}, Unknown: []playbooks.Signal{{Condition: s}},
 		}, {ID: "b", Title: s}},
-		RuledOut: []playbooks.RuledOut{{ID: s, Title: s, Because: s}},
+		RuledOut: []playbooks.RuledOut{{ID: s, Title: s, Because: "b", Condition: s}},
 		Gaps:     []playbooks.Gap{{Step: s, Reason: s, Facts: []string{s}}},
 		Findings: []playbooks.Finding{{
-			Step: s, Title: s, Summary: s, Because: s, Error: s, Status: 99,
+			Step: s, Title: s, Summary: s, Because: s, Condition: s + ".", Error: s, Status: 99,
 			Facts: []probes.Fact{{Name: s, Unit: probes.Unit(s)}},
 			Rows:  []probes.Row{{Table: s, Key: s, Note: s}},
 		}},
@@ -172,6 +172,31 @@ func TestTextShowsHiddenCharacters(t *testing.T) {
 	r := playbooks.Report{Findings: []playbooks.Finding{{Step: "s", Status: playbooks.Critical, Rows: []probes.Row{{Table: "top keys", Key: "lo\u200bve"}}}}}
 	if got := render(t, r, notify.TextOptions{}); !strings.Contains(got, `lo\u200bve`) {
 		t.Errorf("the hidden character of a key is not spelt out in:\n%s", got)
+	}
+}
+
+// TestTextShowsConditionsInFull: a digest has the words, the details also the
+// conditions behind them, and nothing twice.
+func TestTextShowsConditionsInFull(t *testing.T) {
+	t.Parallel()
+	r := playbooks.Report{
+		RuledOut: []playbooks.RuledOut{{Title: "R", Because: "it answers", Condition: "r.down (0) == 1"}, {Title: "S", Because: "s.x (1) > 2", Condition: "s.x (1) > 2"}},
+		Findings: []playbooks.Finding{{Title: "F", Status: playbooks.Critical, Summary: "Bad.", Because: "it is high", Condition: "f.x (9) > 1"}},
+	}
+	digest := render(t, r, notify.TextOptions{})
+	full := render(t, r, notify.TextOptions{Detail: notify.Full})
+	for _, words := range []string{"R: it answers", "S: s.x (1) > 2", "because it is high"} {
+		if !strings.Contains(digest, words) || !strings.Contains(full, words) {
+			t.Errorf("%q is missing in:\n%s\n%s", words, digest, full)
+		}
+	}
+	for _, condition := range []string{"condition: r.down (0) == 1", "condition: f.x (9) > 1"} {
+		if strings.Contains(digest, condition) || !strings.Contains(full, condition) {
+			t.Errorf("want %q in the details alone:\n%s\n%s", condition, digest, full)
+		}
+	}
+	if strings.Count(full, "s.x (1) > 2") != 1 {
+		t.Errorf("a condition that stands for itself is said twice:\n%s", full)
 	}
 }
 

@@ -19,8 +19,8 @@ type trial struct {
 	h     *Hypothesis
 	order int // place in the file
 	state state
-	// refutation says what ruled the hypothesis out.
-	refutation string
+	// refutation says what ruled the hypothesis out, refuting is its condition.
+	refutation, refuting string
 	// open holds the conditions that left it undecided.
 	open                     []*Condition
 	agree, disagree, unknown []Signal
@@ -64,32 +64,30 @@ func weighAll(p *Playbook, s *sights) *court {
 	return c
 }
 
-// weigh holds one hypothesis against what was seen.
+// weigh holds one hypothesis against what was seen. A sign that is absent rules
+// it out before what speaks against it does: that tells look-alikes apart, which
+// show the same signs.
 func weigh(h *Hypothesis, s *sights) *trial {
 	t := &trial{h: h, state: matched}
+	for _, c := range h.When {
+		switch c.holds(s) {
+		case yes:
+		case no:
+			t.refute(c, "not so: "+c.fill(s), s)
+		case open:
+			t.open = append(t.open, c.Condition)
+		}
+	}
 	for _, c := range h.Against {
 		signal := Signal{Condition: c.fill(s), Weight: 1}
 		switch c.holds(s) {
 		case yes:
-			if t.state != refuted {
-				t.state, t.refutation = refuted, signal.Condition
-			}
+			t.refute(c, signal.Condition, s)
 		case no:
 			signal.Condition = "not (" + signal.Condition + ")"
 			t.agree = append(t.agree, signal)
 		case open:
 			t.unknown = append(t.unknown, signal)
-		}
-	}
-	for _, c := range h.When {
-		switch c.holds(s) {
-		case yes:
-		case no:
-			if t.state != refuted {
-				t.state, t.refutation = refuted, "not so: "+c.fill(s)
-			}
-		case open:
-			t.open = append(t.open, c)
 		}
 	}
 	if t.state != refuted && len(t.open) > 0 {
@@ -107,6 +105,15 @@ func weigh(h *Hypothesis, s *sights) *trial {
 		}
 	}
 	return t
+}
+
+// refute rules the hypothesis out; the first word counts.
+func (t *trial) refute(c Clause, condition string, s *sights) {
+	if t.state == refuted {
+		return
+	}
+	t.state, t.refuting, t.refutation = refuted, condition, condition
+	t.refutation = c.Words.fillOr(condition, s)
 }
 
 // inDoubt says that a matched cause may follow from one that is undecided.
@@ -191,7 +198,7 @@ func (c *court) matched(s *sights, p *Playbook) []Cause {
 func (c *court) ruledOut() []RuledOut {
 	out := []RuledOut{}
 	for _, t := range c.in(refuted) {
-		out = append(out, RuledOut{ID: t.h.ID, Title: t.h.Title, Because: t.refutation})
+		out = append(out, RuledOut{ID: t.h.ID, Title: t.h.Title, Because: t.refutation, Condition: t.refuting})
 	}
 	return out
 }

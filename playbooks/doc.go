@@ -48,6 +48,22 @@
 // that no matched cause explains is a root, unless an undecided cause would
 // explain it: then it is listed, at confidence low, but it proves nothing.
 //
+// # Words
+//
+// A condition may have words for a human, a sentence with facts in braces, which
+// the report then says in its place; the condition stays beside it:
+//
+//	rules:
+//	  - {status: critical, when: redis.hung == 1, because: no PING is answered, summary: …}
+//	causes:
+//	  - when:
+//	      - {when: redis.reachable == 0, else: "Redis answers in {redis.ping_seconds}"}
+//	    against:
+//	      - {when: redis.error_ratio < 0.1, because: Redis answers the service}
+//
+// Of a cause that is ruled out the first sign that is absent is told; if all its
+// signs are there, what speaks against it.
+//
 // # Confidence
 //
 // A is the weight of the signals that hold and of the "against" that fail

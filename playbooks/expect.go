@@ -130,7 +130,7 @@ func (d *differences) fate(r Report, id string) {
 	}
 	for _, o := range r.RuledOut {
 		if o.ID == id {
-			d.note("%s is ruled out: %s", id, o.Because)
+			d.note("%s is ruled out: %s", id, o.Condition)
 			return
 		}
 	}

@@ -65,11 +65,13 @@ func finding(step *Step, v sight, s *sights) Finding {
 	case rule != nil && certain(rule.Status, opened):
 		f.Status, f.Summary = rule.Status, rule.Summary.fill(s)
 		if rule.When != nil {
-			f.Because = rule.When.fill(s)
+			f.Condition = rule.When.fill(s)
 		}
+		f.Because = rule.Because.fillOr(f.Condition, s)
 	case len(opened) > 0:
 		f.Summary = unknownList(s.unknownAmong(conditionsOf(opened)))
-		f.Because = opened[0].When.fill(s)
+		f.Condition = opened[0].When.fill(s)
+		f.Because = f.Condition
 	default:
 		f.Summary = "No rule of this step applies."
 	}
@@ -130,7 +132,7 @@ func evidence(t *trial, s *sights, p *Playbook) []Observation {
 		}
 	}
 	for _, c := range t.h.When {
-		add(c, "")
+		add(c.Condition, "")
 	}
 	for _, i := range t.h.Signals {
 		if i.When.holds(s) == yes {

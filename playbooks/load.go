@@ -96,6 +96,7 @@ type (
 	ruleFile struct {
 		Status  text `yaml:"status"`
 		When    text `yaml:"when"`
+		Because text `yaml:"because"`
 		Summary text `yaml:"summary"`
 	}
 	causeFile struct {
@@ -104,9 +105,9 @@ type (
 		Summary  text         `yaml:"summary"`
 		Layer    text         `yaml:"layer"`
 		Affects  []text       `yaml:"affects"`
-		When     []text       `yaml:"when"`
+		When     []*yaml.Node `yaml:"when"`
 		Signals  []*yaml.Node `yaml:"signals"`
-		Against  []text       `yaml:"against"`
+		Against  []*yaml.Node `yaml:"against"`
 		Explains []text       `yaml:"explains"`
 		Actions  []text       `yaml:"actions"`
 		Lasting  []text       `yaml:"lasting"`
@@ -115,6 +116,15 @@ type (
 		// MistakenFor is a mapping from cause to check, in order.
 		MistakenFor *yaml.Node `yaml:"mistaken_for"`
 		Source      text       `yaml:"source"`
+	}
+	// Clauses are a text, the condition, or one of these.
+	whenFile struct {
+		When text `yaml:"when"`
+		Else text `yaml:"else"`
+	}
+	againstFile struct {
+		When    text `yaml:"when"`
+		Because text `yaml:"because"`
 	}
 	signalFile struct {
 		When     text     `yaml:"when"`
@@ -288,6 +298,7 @@ func (l *loader) rules(step *yaml.Node, nodes []*yaml.Node, path string, s *Step
 		} else {
 			always = i
 		}
+		r.Because = l.words(f.Because, path+".because", s.ID)
 		r.Summary = l.summary(n, f.Summary, path+".summary", s.ID)
 		s.Rules = append(s.Rules, r)
 	}
@@ -308,6 +319,14 @@ func (l *loader) summary(owner *yaml.Node, t text, path, scope string) *Template
 	c, slips := l.vocabulary.template(t.Value, scope)
 	l.addSlips(t, path, withoutEchoes(slips))
 	return c
+}
+
+// words compiles a sentence that may be left out.
+func (l *loader) words(t text, path, scope string) *Template {
+	if !t.set() {
+		return nil
+	}
+	return l.summary(t.node, t, path, scope)
 }
 
 func withoutEchoes(slips []slip) []slip {

@@ -62,8 +62,12 @@ func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
 	if len(f.Actions) == 0 && !l.faulty(path+".actions") {
 		l.add(n, path+".actions", "no actions", "at least one thing to do")
 	}
-	h.When = l.conditions(f.When, path+".when")
-	h.Against = l.conditions(f.Against, path+".against")
+	for i, n := range f.When {
+		h.When = append(h.When, l.when(n, fmt.Sprintf("%s.when[%d]", path, i)))
+	}
+	for i, n := range f.Against {
+		h.Against = append(h.Against, l.against(n, fmt.Sprintf("%s.against[%d]", path, i)))
+	}
 	for i, n := range f.Signals {
 		h.Signals = append(h.Signals, l.signal(n, fmt.Sprintf("%s.signals[%d]", path, i)))
 	}
@@ -92,13 +96,42 @@ func (l *loader) lookalikes(n *yaml.Node, path string, h *Hypothesis, ids []stri
 	})
 }
 
-func (l *loader) conditions(texts []text, path string) (cs []*Condition) {
-	for i, t := range texts {
-		if t.set() {
-			cs = append(cs, l.condition(t, fmt.Sprintf("%s[%d]", path, i), ""))
-		}
+// when reads a condition that must hold, with or without words.
+func (l *loader) when(n *yaml.Node, path string) Clause {
+	if n.Kind != yaml.MappingNode {
+		return l.bare(n, path)
 	}
-	return cs
+	var f whenFile
+	l.decode(n, reflect.ValueOf(&f).Elem(), path)
+	return l.clause(n, f.When, f.Else, path, ".else")
+}
+
+// against reads a condition that refutes, with or without words.
+func (l *loader) against(n *yaml.Node, path string) Clause {
+	if n.Kind != yaml.MappingNode {
+		return l.bare(n, path)
+	}
+	var f againstFile
+	l.decode(n, reflect.ValueOf(&f).Elem(), path)
+	return l.clause(n, f.When, f.Because, path, ".because")
+}
+
+// bare reads a condition that is all there is to a clause.
+func (l *loader) bare(n *yaml.Node, path string) (c Clause) {
+	var t text
+	l.decode(n, reflect.ValueOf(&t).Elem(), path)
+	if t.set() {
+		c.Condition = l.condition(t, path, "")
+	}
+	return c
+}
+
+func (l *loader) clause(n *yaml.Node, when, words text, path, key string) (c Clause) {
+	if l.required(n, when, path+".when") != "" {
+		c.Condition = l.condition(when, path+".when", "")
+	}
+	c.Words = l.words(words, path+key, "")
+	return c
 }
 
 func (l *loader) signal(n *yaml.Node, path string) Indication {

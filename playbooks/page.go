@@ -85,7 +85,7 @@ func (g *page) cause(p *Playbook, h *Hypothesis) {
 		lookalikes = append(lookalikes, fmt.Sprintf("[%s](#%s): %s", m.ID, m.ID, flat(m.Check)))
 	}
 	g.list("Mistaken for, and what tells them apart", lookalikes)
-	g.list("It is this when all of these hold", conditionItems(h.When))
+	g.list("It is this when all of these hold", clauses(h.When, "; if not: "))
 	var signals []string
 	for _, s := range h.Signals {
 		text := code(s.When.Text)
@@ -95,7 +95,7 @@ func (g *page) cause(p *Playbook, h *Hypothesis) {
 		signals = append(signals, text)
 	}
 	g.list("What speaks for it", signals)
-	g.list("It is not this when any of these holds", conditionItems(h.Against))
+	g.list("It is not this when any of these holds", clauses(h.Against, ": "))
 	g.list("What to do now", h.Actions)
 	g.list("What to do for good", h.Lasting)
 	g.line("**Layer.** %s.%s", p.Steps[p.index[h.Layer]].Title, explains(h))
@@ -114,9 +114,14 @@ func explains(h *Hypothesis) string {
 	return " Explains " + joinWords(links) + ", which then need no cause of their own."
 }
 
-func conditionItems(conditions []*Condition) (items []string) {
-	for _, c := range conditions {
-		items = append(items, code(c.Text))
+// clauses sets conditions with their words, if they have any, after a joint.
+func clauses(list []Clause, joint string) (items []string) {
+	for _, c := range list {
+		item := code(c.Text)
+		if c.Words != nil {
+			item += joint + c.Words.page()
+		}
+		items = append(items, item)
 	}
 	return items
 }

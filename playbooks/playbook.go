@@ -43,6 +43,9 @@ type Rule struct {
 	Status Status
 	// When is nil for the rule that always holds.
 	When *Condition
+	// Because says for a human why the rule holds; nil where the condition itself
+	// must do.
+	Because *Template
 	// Summary is what to tell a human, with the values filled in.
 	Summary *Template
 
@@ -60,12 +63,14 @@ type Hypothesis struct {
 	Layer string
 	// Affects holds further steps whose trouble the cause accounts for.
 	Affects []string
-	// When must all hold.
-	When []*Condition
+	// When must all hold; the words of each say why the cause is ruled out when
+	// it does not.
+	When []Clause
 	// Signals speak for the cause when they hold, and against it when not.
 	Signals []Indication
-	// Against refutes the cause when any of them holds.
-	Against []*Condition
+	// Against refutes the cause when any of them holds; the words of each say
+	// why.
+	Against []Clause
 	// Explains holds the ids of the causes that follow from this one.
 	Explains []string
 	// Actions say what to do now, most urgent first, and Lasting what to do so
@@ -85,6 +90,14 @@ type Lookalike struct {
 	ID string
 	// Check says what tells the two apart.
 	Check string
+}
+
+// Clause is a condition with words for a human.
+type Clause struct {
+	*Condition
+
+	// Words is nil where the condition itself must do.
+	Words *Template
 }
 
 // Indication is a weighted signal of a hypothesis.

@@ -131,15 +131,18 @@ type Finding struct {
 	Status Status `json:"status"`
 	// Summary is one sentence for a human.
 	Summary string `json:"summary"`
-	// Because is the condition that decided the status, with its values filled
-	// in: "bloom.fill_ratio (0.97) > 0.5". Empty when no rule matched.
-	Because string           `json:"because,omitempty"`
-	Source  string           `json:"source"`
-	At      time.Time        `json:"at,omitzero"`
-	Window  time.Duration    `json:"window_ns,omitempty"`
-	Facts   []probes.Fact    `json:"facts"`
-	Rows    []probes.Row     `json:"rows,omitempty"`
-	Missing []probes.Missing `json:"missing,omitempty"`
+	// Because says for a human what decided the status, or is the condition.
+	// Empty when no rule matched.
+	Because string `json:"because,omitempty"`
+	// Condition is what decided the status, with its values filled in:
+	// "bloom.fill_ratio (0.97) > 0.5".
+	Condition string           `json:"condition,omitempty"`
+	Source    string           `json:"source"`
+	At        time.Time        `json:"at,omitzero"`
+	Window    time.Duration    `json:"window_ns,omitempty"`
+	Facts     []probes.Fact    `json:"facts"`
+	Rows      []probes.Row     `json:"rows,omitempty"`
+	Missing   []probes.Missing `json:"missing,omitempty"`
 	// Error says why nothing was measured; empty if something was.
 	Error  string      `json:"error,omitempty"`
 	Cost   probes.Cost `json:"cost"`
@@ -190,8 +193,10 @@ type Cause struct {
 type RuledOut struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
-	// Because is the condition that refuted it, with its values filled in.
+	// Because says for a human what refuted it, or is the condition.
 	Because string `json:"because"`
+	// Condition is what refuted it, with its values filled in.
+	Condition string `json:"condition"`
 }
 
 // Gap is something that could not be looked at.

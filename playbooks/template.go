@@ -1,6 +1,7 @@
 package playbooks
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -51,11 +52,11 @@ func (v *vocabulary) template(text, scope string) (*Template, []slip) {
 			t.stretches = append(t.stretches, current)
 			current = stretch{optional: mark == "["}
 		default:
-			wrong(m[0], slip{problem: "stray " + mark + " in a summary", expected: "facts in braces, {bloom.fill_ratio}, and what depends on them in square brackets"})
+			wrong(m[0], slip{problem: "stray " + mark + " in a sentence", expected: "facts in braces, {bloom.fill_ratio}, and what depends on them in square brackets"})
 		}
 	}
 	if current.optional {
-		wrong(len(text), slip{problem: "missing ] in a summary"})
+		wrong(len(text), slip{problem: "missing ] in a sentence"})
 	}
 	if len(slips) > 0 {
 		return nil, slips
@@ -81,6 +82,15 @@ func (t *Template) fill(s *sights) string {
 		}
 	}
 	return strings.Join(strings.Fields(whole.String()), " ")
+}
+
+// fillOr is fill, or the other text where there is no sentence or nothing of it
+// is known.
+func (t *Template) fillOr(other string, s *sights) string {
+	if t == nil {
+		return other
+	}
+	return cmp.Or(t.fill(s), other)
 }
 
 func (t *Template) fillStretch(st stretch, s *sights) (text string, complete bool) {
