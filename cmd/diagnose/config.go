@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -68,6 +69,8 @@ type notifyConfig struct {
 }
 
 type slackConfig struct {
+	// Name tells sinks of one kind apart; "slack" when empty.
+	Name    string `yaml:"name"`
 	Token   secret `yaml:"token"`
 	Channel string `yaml:"channel"`
 	// APIURL is for Slack-compatible servers; empty means Slack.
@@ -75,7 +78,20 @@ type slackConfig struct {
 }
 
 type slackWebhookConfig struct {
-	URL secret `yaml:"url"`
+	// Name tells sinks of one kind apart; "slack-webhook" when empty.
+	Name string `yaml:"name"`
+	URL  secret `yaml:"url"`
+}
+
+// name is what the sink is remembered by over restarts.
+func (n *notifyConfig) name() string {
+	switch {
+	case n.Slack != nil:
+		return cmp.Or(n.Slack.Name, "slack")
+	case n.SlackWebhook != nil:
+		return cmp.Or(n.SlackWebhook.Name, "slack-webhook")
+	}
+	return "stdout"
 }
 
 const defaultPlaybook = "registration-path"
@@ -116,10 +132,16 @@ func (c *config) validate() error {
 			bad("%s.%w", where, err)
 		}
 	}
+	sinks := map[string]int{}
 	for i, n := range c.Notify {
 		if err := n.validate(); err != nil {
 			bad("notify[%d]%w", i, err)
+			continue
 		}
+		if first, taken := sinks[n.name()]; taken {
+			bad("notify[%d]: is called %q like notify[%d]; give it a name of its own", i, n.name(), first)
+		}
+		sinks[n.name()] = i
 	}
 	return errors.Join(errs...)
 }

@@ -32,7 +32,7 @@ targets:
 		"diagnose.yml:4:11: webhook.tokens: wrong type: something else; expected a list",
 		`diagnose.yml:7:15: targets[0].checker: unknown field "ulr"`, `did you mean "url"?`,
 		"diagnose.yml:8:43: targets[0].redis.tls: wrong type: something else; expected true or false",
-		`diagnose.yml:10:29: targets[0].shards[0].dsn: unknown field "evn": want file or env`,
+		`diagnose.yml:10:29: targets[0].shards[0].dsn: unknown field: want file or env`,
 	)
 	if strings.Contains(got, canary) {
 		t.Errorf("the error holds a secret:\n%s", got)
@@ -65,6 +65,10 @@ func TestConfigValidation(t *testing.T) {
 	f(target+"notify: [{}]", "notify[0]: want exactly one of slack, slack_webhook, stdout")
 	f(target+"notify: [{slack: {channel: C1}}]", "notify[0].slack.token: is needed")
 	f(target+"notify: [{slack: {token: "+canary+"}}]", "notify[0].slack.channel: is needed")
+	f(target+"notify: [{stdout: {}}, {stdout: {}}]", `notify[1]: is called "stdout" like notify[0]`)
+	f(target+"notify: [{slack_webhook: {url: "+canary+"}}, {slack_webhook: {url: "+canary+"2}}]", `notify[1]: is called "slack-webhook" like notify[0]`)
+	f("targets: [{name: a, checker: {url: \"admin:"+canary+"@127.0.0.1:1\"}}]", "got something else")
+	f("targets: [{name: a, checker: {url: \"http:/admin:"+canary+"@127.0.0.1:1\"}}]", "got something else")
 	f(target+"notify: [{slack_webhook: {}}]", "notify[0].slack_webhook.url: is needed")
 }
 
@@ -142,8 +146,29 @@ func TestSecretsOnlyWhenUsed(t *testing.T) {
 	f("", "{stdout: {}}", "", "run")
 	f("", "{stdout: {}}", "webhook.tokens[0]: environment variable DIAGNOSE_NOT_SET is not set", "serve")
 	f("", "{stdout: {}}", "names no sink but stdout", "run", "--notify")
-	f(", redis: {address: \"127.0.0.1:2\", password: {file: /nowhere/pw}}", "{stdout: {}}", "target a: redis.password: read secret: open /nowhere/pw: no such file", "run")
+	f(", redis: {address: \"127.0.0.1:2\", password: {file: /nowhere/pw}}", "{stdout: {}}", "target a: redis.password: read secret file /nowhere/pw: no such file", "run")
 	f("", "{slack: {channel: C1, token: {env: DIAGNOSE_NOT_SET}}}", "notify[0].slack.token: environment variable DIAGNOSE_NOT_SET is not set", "run", "--notify")
+}
+
+// TestMisplacedSecrets: a secret written where its reference belongs is not
+// shown, nor is one in an address.
+func TestMisplacedSecrets(t *testing.T) {
+	t.Parallel()
+	f := func(yaml, want string, args ...string) {
+		t.Helper()
+		config := write(t, "diagnose.yml", "targets: [{name: a, checker: {url: \"http://127.0.0.1:1\"}"+yaml+"}]\n")
+		code, stdout, stderr := diagnose(t, append([]string{"run", "-v", "--config", config}, args...)...)
+		if code != exitUsage {
+			t.Errorf("%s: got exit code %d, want %d", yaml, code, exitUsage)
+		}
+		contains(t, yaml, stderr, want)
+		if strings.Contains(stdout+stderr, canary) {
+			t.Errorf("%s: the secret is shown:\n%s", yaml, stdout+stderr)
+		}
+	}
+	f(`, redis: {address: "127.0.0.1:2", password: {env: `+canary+`}}`, "environment variable (not shown")
+	f(`, redis: {address: "127.0.0.1:2", password: {file: `+canary+`}}`, "read secret file (not shown")
+	f(`, redis: {address: "`+canary+`@127.0.0.1:2"}`, "the Redis address is not host:port")
 }
 
 func TestVersion(t *testing.T) {

@@ -130,7 +130,8 @@ func verdictOf(r playbooks.Report) string {
 func rehearse(ctx context.Context, s fault.Scenario, onReal bool, say func(string, ...any)) (_ *playbooks.Report, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	path, err := local.Start(ctx, local.Options{
+	// The back ends outlive an interruption, so that the fault can be mended and everything closed in order.
+	path, err := local.Start(context.WithoutCancel(ctx), local.Options{
 		Real: onReal, Names: demoNames, Faults: true,
 		Filter: bloom.Params{Capacity: demoCapacity, Rate: 0.01},
 	})

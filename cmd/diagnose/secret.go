@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -31,13 +32,13 @@ func (s *secret) UnmarshalYAML(n *yaml.Node) error {
 	case n.Kind != yaml.MappingNode || len(n.Content) != 2 || n.Content[1].Kind != yaml.ScalarNode:
 		return errors.New("want the text, {file: PATH} or {env: NAME}")
 	}
-	switch key := n.Content[0].Value; key {
+	switch n.Content[0].Value {
 	case "file":
 		s.file = n.Content[1].Value
 	case "env":
 		s.env = n.Content[1].Value
 	default:
-		return fmt.Errorf("unknown field %q: want file or env", key)
+		return errors.New("unknown field: want file or env")
 	}
 	return nil
 }
@@ -54,7 +55,7 @@ func (s *secret) resolve() error {
 	case s.env != "":
 		v := os.Getenv(s.env)
 		if v == "" {
-			return fmt.Errorf("environment variable %s is not set", s.env)
+			return fmt.Errorf("environment variable %s is not set", unlessSecret(s.env))
 		}
 		s.Secret = notify.NewSecret(v)
 	}
@@ -68,12 +69,28 @@ func secretFile(path string) (secret, error) {
 		return secret{}, nil
 	}
 	b, err := os.ReadFile(path)
+	if wrapped := new(os.PathError); errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
 	if err != nil {
-		return secret{}, fmt.Errorf("read secret: %w", err)
+		return secret{}, fmt.Errorf("read secret file %s: %w", unlessSecret(path), err)
 	}
 	v := strings.TrimSpace(string(b))
 	if v == "" {
-		return secret{}, fmt.Errorf("read secret: %s is empty", path)
+		return secret{}, fmt.Errorf("secret file %s is empty", path)
 	}
 	return secret{Secret: notify.NewSecret(v)}, nil
+}
+
+// reference is what the name of an environment variable or the path of a file
+// looks like.
+var reference = regexp.MustCompile(`^([A-Z][A-Z0-9_]*|.*[/.].*)$`)
+
+// unlessSecret returns a reference as it was written, unless it looks as if the
+// secret itself stood there.
+func unlessSecret(ref string) string {
+	if reference.MatchString(ref) {
+		return ref
+	}
+	return "(not shown: it looks like the secret itself)"
 }

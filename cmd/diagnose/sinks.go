@@ -34,14 +34,12 @@ func newSinks(configs []notifyConfig, out io.Writer) ([]sink, error) {
 func newSink(c notifyConfig, out io.Writer) (sink, error) {
 	switch {
 	case c.Slack != nil:
-		name := "slack:" + c.Slack.Channel
-		bot, err := slack.NewBot(slack.BotConfig{Name: name, Token: c.Slack.Token.Secret, Channel: c.Slack.Channel, APIURL: c.Slack.APIURL})
-		return sink{name, bot}, err
+		bot, err := slack.NewBot(slack.BotConfig{Name: c.name(), Token: c.Slack.Token.Secret, Channel: c.Slack.Channel, APIURL: c.Slack.APIURL})
+		return sink{c.name(), bot}, err
 	case c.SlackWebhook != nil:
-		const name = "slack-webhook"
-		hook, err := slack.NewWebhook(slack.WebhookConfig{Name: name, URL: c.SlackWebhook.URL.Secret})
-		return sink{name, hook}, err
+		hook, err := slack.NewWebhook(slack.WebhookConfig{Name: c.name(), URL: c.SlackWebhook.URL.Secret})
+		return sink{c.name(), hook}, err
 	default:
-		return sink{text.Name, text.New(out, notify.TextOptions{})}, nil
+		return sink{c.name(), text.New(out, notify.TextOptions{})}, nil
 	}
 }

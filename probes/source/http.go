@@ -219,7 +219,11 @@ func (h *HTTP) failed(ctx context.Context, err error, connected bool) error {
 	if f := classify(ctx, err, connected, h.timeout); f != nil {
 		return f
 	}
-	return fmt.Errorf("request failed: %w", err)
+	if untrusted := new(tls.CertificateVerificationError); errors.As(err, &untrusted) {
+		return fail(ErrAnswered, "the certificate is not trusted: "+untrusted.Err.Error())
+	}
+	// What is left are complaints of net/http about the answer, which quote it.
+	return fail(ErrAnswered, "the answer is not proper HTTP")
 }
 
 // statusReason returns nil for 200 and says otherwise what the status means

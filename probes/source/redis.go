@@ -52,8 +52,8 @@ type Redis struct {
 
 // NewRedis returns a source for the server at o.Addr. It does no I/O.
 func NewRedis(o RedisOptions) (*Redis, error) {
-	if _, _, err := net.SplitHostPort(o.Addr); err != nil {
-		return nil, errors.New("the Redis address is not host:port")
+	if _, _, err := net.SplitHostPort(o.Addr); err != nil || strings.Contains(o.Addr, "@") {
+		return nil, errors.New("the Redis address is not host:port (a password goes elsewhere)")
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = backendTimeout
