@@ -58,7 +58,7 @@ func nothing(context.Context) (probes.Evidence, error) { return probes.Evidence{
 func kind(facts string, p probes.Probe) probes.Kind {
 	k := probes.Kind{New: func(func(any) error) (probes.Probe, error) { return p, nil }}
 	for name := range strings.FieldsSeq(facts) {
-		k.Facts = append(k.Facts, probes.FactDoc{Name: name, Unit: unitOf(name), Help: "test"})
+		k.Facts = append(k.Facts, probes.FactDoc{Name: name, Unit: unitOf(name), Help: "test", Signed: name == "headroom_names" || name == "x"})
 	}
 	return k
 }

@@ -56,7 +56,7 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 		if !measured {
 			m = Measurement{Step: step.ID, Err: "not measured"}
 		}
-		m = sane(m)
+		m = sane(m, step.Facts)
 		s.steps[i] = sight{m: m, blind: m.Err}
 		for _, f := range m.Evidence.Facts {
 			name := step.ID + "." + f.Name
@@ -69,7 +69,7 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 		}
 	}
 	for _, step := range slices.Sorted(maps.Keys(byStep)) {
-		s.strangers = append(s.strangers, sane(byStep[step]))
+		s.strangers = append(s.strangers, sane(byStep[step], nil))
 	}
 	var unknown []*cel.AttributePatternType
 	for _, name := range p.vocabulary.names {
@@ -89,9 +89,10 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 
 // sane returns a copy of the measurement that can be written down and read back
 // without loss: every number is finite, every fact stands once, every text is
-// UTF-8 and every time has a year of four digits. What is dropped is listed as
-// missing. A measurement that failed has no facts, whatever came with it.
-func sane(m Measurement) Measurement {
+// UTF-8 and every time has a year of four digits. What is dropped, or is no
+// value that its documentation allows, is listed as missing. A measurement that
+// failed has no facts, whatever came with it.
+func sane(m Measurement, docs []probes.FactDoc) Measurement {
 	m.Step, m.Err = valid(m.Step), valid(m.Err)
 	e := &m.Evidence
 	e.Source = valid(e.Source)
@@ -127,6 +128,8 @@ func sane(m Measurement) Measurement {
 			fault = "reported more than once; the first counts"
 		case !finite(f.Value):
 			fault = fmt.Sprintf("not a finite number: %v", f.Value)
+		case impossible(f, docs):
+			fault = fmt.Sprintf("impossible: %v", f.Value)
 		}
 		seen[f.Name] = true
 		if fault != "" {
@@ -139,6 +142,22 @@ func sane(m Measurement) Measurement {
 		e.Facts = append(e.Facts, f)
 	}
 	return m
+}
+
+// mostEver is more than anything that is measured can be: 1e20 bytes are a
+// hundred million terabytes.
+const mostEver = 1e20
+
+// impossible says that a fact has a value that it cannot have.
+func impossible(f probes.Fact, docs []probes.FactDoc) bool {
+	i := slices.IndexFunc(docs, func(d probes.FactDoc) bool { return d.Name == f.Name })
+	switch {
+	case i < 0:
+		return false
+	case math.Abs(f.Value) > mostEver, f.Value < 0 && !docs[i].Signed:
+		return true
+	}
+	return docs[i].Unit == probes.Bool && f.Value != 0 && f.Value != 1
 }
 
 // valid returns a text as it comes out of JSON again.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -179,78 +178,6 @@ func TestSummaryNamesWhatTheRootDoesNotExplain(t *testing.T) {
 	if got, want := r.Summary, "On the surface. Not explained by this: Layer A, warning: y is 11."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-}
-
-// TestOrderDoesNotMatter shuffles the measurements of every case: the bytes
-// must stay the same.
-func TestOrderDoesNotMatter(t *testing.T) {
-	p := shipped(t)[0]
-	random := rand.New(rand.NewPCG(1, 2))
-	for name, dir := range cases(t, p.Name) {
-		ms := measurements(t, dir)
-		want := encode(t, playbooks.Judge(p, ms))
-		for range 10 {
-			random.Shuffle(len(ms), func(i, j int) { ms[i], ms[j] = ms[j], ms[i] })
-			if got := encode(t, playbooks.Judge(p, ms)); !bytes.Equal(got, want) {
-				t.Fatalf("%s: order changes the report: %s", name, firstDifference(string(got), string(want)))
-			}
-		}
-	}
-}
-
-// TestBlindnessNeverHeals takes away each measurement and each fact of every
-// case: what was not healthy must not become so, and without a whole
-// measurement nothing may. Facts that a condition asks known about are excepted:
-// the playbook says that it can do without them.
-func TestBlindnessNeverHeals(t *testing.T) {
-	p := shipped(t)[0]
-	dispensable := askedAbout(p)
-	for name, dir := range cases(t, p.Name) {
-		ms := measurements(t, dir)
-		before := playbooks.Judge(p, ms).Verdict
-		for i := range ms {
-			less := slices.Delete(slices.Clone(ms), i, i+1)
-			if got := playbooks.Judge(p, less).Verdict; got == playbooks.Healthy {
-				t.Errorf("%s without %s: healthy, was %s", name, ms[i].Step, before)
-			}
-			failed := slices.Clone(ms)
-			failed[i] = playbooks.Measurement{Step: ms[i].Step, Err: "refused"}
-			if got := playbooks.Judge(p, failed).Verdict; got == playbooks.Healthy {
-				t.Errorf("%s with %s failed: healthy, was %s", name, ms[i].Step, before)
-			}
-			if before == playbooks.Healthy {
-				continue
-			}
-			for j, f := range ms[i].Evidence.Facts {
-				if strings.Contains(dispensable, "known("+ms[i].Step+"."+f.Name+")") {
-					continue
-				}
-				fewer := slices.Clone(ms)
-				fewer[i].Evidence.Facts = slices.Delete(slices.Clone(ms[i].Evidence.Facts), j, j+1)
-				if got := playbooks.Judge(p, fewer).Verdict; got == playbooks.Healthy {
-					t.Errorf("%s without %s.%s: healthy, was %s", name, ms[i].Step, f.Name, before)
-				}
-			}
-		}
-	}
-}
-
-// askedAbout returns all conditions of a playbook in one text.
-func askedAbout(p *playbooks.Playbook) string {
-	var all []string
-	for _, s := range p.Steps {
-		for _, r := range s.Rules {
-			if r.When != nil {
-				all = append(all, r.When.Text)
-			}
-		}
-	}
-	for _, h := range p.Causes {
-		for _, c := range slices.Concat(h.When, h.Against) {
-			all = append(all, c.Text)
-		}
-	}
-	return strings.Join(all, "\n")
 }
 
 // TestJudgeDoesNotTouchItsInput judges one measurement from many goroutines;

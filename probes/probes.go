@@ -117,6 +117,9 @@ type FactDoc struct {
 	// Expected is what a healthy value looks like, for a human: "<= 0.5".
 	// Empty when there is no general answer.
 	Expected string
+	// Signed says that the number may be negative, which no count, share, time or
+	// size can be otherwise.
+	Signed bool
 }
 
 // Kind is a sort of probe that playbooks can name.

@@ -17,7 +17,7 @@ func facts() []probes.FactDoc {
 		{Name: "capacity", Help: "How many names the filter was sized for."},
 		{Name: "names_added", Help: "How many names were added to this generation of the filter, from all sources."},
 		{Name: "capacity_used_ratio", Unit: probes.Ratio, Help: "names_added divided by capacity; above 1 the filter is overfull.", Expected: "<= 0.8"},
-		{Name: "headroom_names", Help: "capacity minus names_added; negative when the filter is overfull.", Expected: "> 0"},
+		{Name: "headroom_names", Signed: true, Help: "capacity minus names_added; negative when the filter is overfull.", Expected: "> 0"},
 		{Name: "query_adds", Help: "How many names the query path added; only a committed registration may add.", Expected: "0"},
 		{Name: "query_adds_share", Unit: probes.Ratio, Help: "Share of names_added that came from the query path.", Expected: "0"},
 		{Name: "register_adds", Help: "How many names were added after a registration."},

@@ -53,8 +53,9 @@ func Run(t *testing.T, s Subject) {
 func Valid(t testing.TB, docs []probes.FactDoc, ev probes.Evidence, err error) {
 	t.Helper()
 	units := make(map[string]probes.Unit, len(docs))
+	signed := make(map[string]bool, len(docs))
 	for _, d := range docs {
-		units[d.Name] = d.Unit
+		units[d.Name], signed[d.Name] = d.Unit, d.Signed
 	}
 	said := make(map[string]bool)
 	say := func(name string) {
@@ -71,7 +72,7 @@ func Valid(t testing.TB, docs []probes.FactDoc, ev probes.Evidence, err error) {
 		if math.IsNaN(f.Value) || math.IsInf(f.Value, 0) {
 			t.Errorf("%s is %v", f.Name, f.Value)
 		}
-		if f.Value < 0 && f.Name != "headroom_names" {
+		if f.Value < 0 && !signed[f.Name] {
 			t.Errorf("%s is negative: %v", f.Name, f.Value)
 		}
 		if f.Unit != units[f.Name] {
