@@ -27,6 +27,12 @@ import (
 // the answer, and a registration once begun is brought to its end.
 const backEndTimeout = time.Second
 
+// answerTimeout bounds how long a check waits for the back ends: a little more
+// than they are given, in case one does not heed its deadline. A check that the
+// filter or the local cache answers waits for nothing and needs no timer, which
+// would cost it a quarter of its time.
+const answerTimeout = backEndTimeout + backEndTimeout/2
+
 // Service answers whether a name is free, and gives names to users. It is safe
 // for concurrent use.
 type Service struct {
@@ -70,6 +76,8 @@ func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
 		return Answer{Name: n, Taken: taken, By: Local}, nil
 	}
 	flight := s.flights.DoChan(n, func() (any, error) { return s.ask(context.WithoutCancel(ctx), n) })
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
 	select {
 	case r := <-flight:
 		a, _ := r.Val.(Answer)

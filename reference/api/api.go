@@ -12,7 +12,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
-	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,9 +31,6 @@ const (
 	readTimeout     = 5 * time.Second
 	writeTimeout    = 10 * time.Second
 	idleTimeout     = 2 * time.Minute
-	// answerTimeout bounds a check, and a little more than the back ends are
-	// given below it.
-	answerTimeout = 1500 * time.Millisecond
 )
 
 // Options are what a Server shows.
@@ -55,6 +52,8 @@ type Server struct {
 	check, register *meter
 	stopping        atomic.Bool
 	http            *http.Server
+	room            sync.Pool // of *[answerRoom]byte
+	headers         []string  // the values that every answer has
 }
 
 // New returns a server that is not listening yet. It fails when a metric
@@ -63,6 +62,8 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		service: o.Service, errors: o.Errors, changes: o.Changes, startedAt: time.Now(),
 		check: checkMeter(), register: registerMeter(),
+		room:    sync.Pool{New: func() any { return new([answerRoom]byte) }},
+		headers: []string{"application/json", "nosniff"},
 	}
 	registry, err := s.registry()
 	if err != nil {
@@ -116,13 +117,6 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, status{"ok"})
 }
 
-// checked is the answer of GET /v1/check.
-type checked struct {
-	Name       string          `json:"name"`
-	Available  bool            `json:"available"`
-	AnsweredBy reference.Layer `json:"answered_by"`
-}
-
 func (s *Server) serveCheck(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	code, tag := s.answerCheck(w, r)
@@ -134,13 +128,11 @@ func (s *Server) answerCheck(w http.ResponseWriter, r *http.Request) (code int, 
 	if err != nil {
 		return fail(w, err), ""
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
-	defer cancel()
-	a, err := s.service.Check(ctx, asked)
+	a, err := s.service.Check(r.Context(), asked)
 	if err != nil {
 		return fail(w, err), ""
 	}
-	return write(w, http.StatusOK, checked{Name: a.Name, Available: !a.Taken, AnsweredBy: a.By}), string(a.By)
+	return s.writeChecked(w, checked{Name: a.Name, Available: !a.Taken, AnsweredBy: a.By}), string(a.By)
 }
 
 // registered is the answer of POST /v1/register. The id is a string because it
@@ -176,18 +168,6 @@ func (s *Server) answerRegister(w http.ResponseWriter, r *http.Request) (code in
 		return fail(w, err), "invalid"
 	}
 	return fail(w, err), "failed"
-}
-
-// queryName returns the one name that the query asks for.
-func queryName(u *url.URL) (string, error) {
-	q, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return "", badRequest("query is malformed")
-	}
-	if len(q["name"]) != 1 {
-		return "", badRequest("query needs exactly one name")
-	}
-	return q["name"][0], nil
 }
 
 // badRequest is an error whose text is the client's fault and the client's to
