@@ -93,7 +93,8 @@ func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
 func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, backEndTimeout)
 	defer cancel()
-	known, redisErr := s.Redis.Lookup(ctx, n)
+	ticket := s.Local.Begin(n)
+	known, lease, redisErr := s.askRedis(ctx, n)
 	switch {
 	case redisErr != nil:
 		s.redisFailed(redisErr)
@@ -102,26 +103,31 @@ func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
 		}
 		defer func() { <-s.degraded }()
 	case known == cache.Taken:
-		s.Local.SetTaken(n)
+		s.Local.Fill(n, ticket, true)
 		return Answer{Name: n, Taken: true, By: Redis}, nil
 	case known == cache.Free:
-		s.Local.SetFree(n)
+		s.Local.Fill(n, ticket, false)
 		return Answer{Name: n, By: Redis}, nil
 	}
 	_, taken, err := s.Shards.Lookup(ctx, n)
 	if err != nil {
 		return Answer{}, s.shardFailed(n, err)
 	}
-	switch {
-	case taken:
-		s.remember(ctx, n, redisErr == nil)
-	default:
-		s.Local.SetFree(n)
-		if redisErr == nil {
-			s.redisFailed(s.Redis.MarkFree(ctx, n))
-		}
+	s.Local.Fill(n, ticket, taken)
+	if redisErr == nil {
+		_, err = s.Redis.Fill(ctx, n, lease, taken)
+		s.redisFailed(err)
 	}
 	return Answer{Name: n, Taken: taken, By: Shard}, nil
+}
+
+// askRedis asks for the name and, when Redis does not know, for the right to
+// enter what the shard will say.
+func (s *Service) askRedis(ctx context.Context, n string) (known cache.Answer, lease cache.Lease, err error) {
+	if known, err = s.Redis.Lookup(ctx, n); err == nil && known == cache.Miss {
+		lease, err = s.Redis.Lease(ctx, n)
+	}
+	return known, lease, err
 }
 
 // Register gives the name to a new user. The shard's unique index decides and
@@ -145,12 +151,13 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 	case err != nil:
 		return Registration{}, s.shardFailed(n, err)
 	case !won:
-		s.remember(ctx, n, true)
+		s.Filter.Learn(n) // has it, unless it was registered on another instance just now
+		s.remember(n, s.Redis.MarkTaken(ctx, n))
 		return Registration{}, ErrTaken
 	}
 	s.Filter.CountRegistration()
 	s.Filter.Add(n, bloom.Register) // the one write channel
-	s.remember(ctx, n, true)
+	s.remember(n, s.Redis.Claimed(ctx, n))
 	s.FollowUps.Notify(event.Claimed{Name: n, UserID: id, At: claim.At})
 	return Registration{Name: n, UserID: id}, nil
 }
@@ -173,13 +180,13 @@ func (s *Service) claim(ctx context.Context, c shard.Claim) (won bool, err error
 	return false, err
 }
 
-// remember notes that a name is taken, in this process first, so that the
-// registrant's own next check knows.
-func (s *Service) remember(ctx context.Context, n string, inRedis bool) {
+// remember notes that a name is taken, after Redis was told, so that the
+// registrant's own next check knows: it finds the answer here, or begins a
+// look-up of its own, for no look-up that is under way may be shared any more.
+func (s *Service) remember(n string, redisErr error) {
+	s.redisFailed(redisErr)
 	s.Local.SetTaken(n)
-	if inRedis {
-		s.redisFailed(s.Redis.MarkTaken(ctx, n))
-	}
+	s.flights.Forget(n)
 }
 
 func (s *Service) enterDegraded(ctx context.Context) error {

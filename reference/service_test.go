@@ -92,6 +92,7 @@ func TestRegistrationOverwritesFree(t *testing.T) {
 	if got, err := s.Redis.Lookup(t.Context(), n); err != nil || got != cache.Free {
 		t.Fatalf("Redis has %v, %v, want a free entry", got, err)
 	}
+	ticket := s.Local.Begin(n)
 	if _, err := s.Register(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -102,9 +103,8 @@ func TestRegistrationOverwritesFree(t *testing.T) {
 		t.Errorf("Redis has %v, %v, want a taken marker", got, err)
 	}
 	// A look-up that read the shard before the commit comes late.
-	s.Local.SetFree(n)
-	if err := s.Redis.MarkFree(t.Context(), n); err != nil {
-		t.Fatal(err)
+	if s.Local.Fill(n, ticket, false) {
+		t.Error("the local cache took the answer of a look-up from before the registration")
 	}
 	if a, err := s.Check(t.Context(), n); err != nil || !a.Taken {
 		t.Errorf("Check after a late look-up = %+v, %v, want taken", a, err)

@@ -41,103 +41,17 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestLocal(t *testing.T) {
-	t.Parallel()
-	l, err := cache.NewLocal(100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(l.Close)
-	if taken, known := l.Get("love"); known {
-		t.Errorf("Get of an unknown name = %v, known", taken)
-	}
-	l.SetFree("love")
-	if taken, known := l.Get("love"); taken || !known {
-		t.Errorf("after SetFree: %v, %v, want free", taken, known)
-	}
-	l.SetTaken("love")
-	l.SetFree("love") // a late look-up must not undo a registration
-	if taken, known := l.Get("love"); !taken || !known {
-		t.Errorf("after SetTaken and SetFree: %v, %v, want taken", taken, known)
-	}
-	l.SetFree("soon")
-	eventually(t, "a free entry expires", func() bool { _, known := l.Get("soon"); return !known })
-	if _, err := cache.NewLocal(0); err == nil {
-		t.Error("NewLocal(0) succeeded")
-	}
-}
-
-func TestMarkers(t *testing.T) {
-	t.Parallel()
-	server := miniredis.RunT(t)
-	r := open(t, cache.RedisOptions{Address: server.Addr()})
-	look := func(n string, want cache.Answer) {
-		t.Helper()
-		if got, err := r.Lookup(t.Context(), n); err != nil || got != want {
-			t.Errorf("Lookup(%q) = %v, %v, want %v", n, got, err, want)
-		}
-	}
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	look("love", cache.Miss)
-	must(r.MarkFree(t.Context(), "love"))
-	look("love", cache.Free)
-	if ttl := server.TTL("name:love"); ttl != cache.FreeTTL {
-		t.Errorf("TTL of a free entry = %s, want %s", ttl, cache.FreeTTL)
-	}
-	must(r.MarkTaken(t.Context(), "love")) // a registration overwrites it
-	look("love", cache.Taken)
-	must(r.MarkFree(t.Context(), "love")) // a late look-up does not
-	look("love", cache.Taken)
-	ttls := map[time.Duration]bool{}
-	for i := range 20 {
-		n := fmt.Sprintf("name%d", i)
-		must(r.MarkTaken(t.Context(), n))
-		ttl := server.TTL("name:" + n)
-		if ttl < cache.TakenTTL || ttl > cache.TakenTTL+cache.TakenTTLJitter {
-			t.Errorf("TTL of a marker = %s, want %s to %s more", ttl, cache.TakenTTL, cache.TakenTTLJitter)
-		}
-		ttls[ttl] = true
-	}
-	if len(ttls) < 10 {
-		t.Errorf("20 markers have %d different TTLs: no jitter", len(ttls))
-	}
-	must(server.Set("name:odd", "1"))
-	look("odd", cache.Miss)
-
-	must(r.MarkAllTaken(t.Context(), func(yield func(string) bool) {
-		for i := range 1001 {
-			if !yield(fmt.Sprintf("bulk%d", i)) {
-				return
-			}
-		}
-	}))
-	look("bulk0", cache.Taken)
-	look("bulk1000", cache.Taken)
-
-	s := r.Stats()
-	if s.HitsTaken != 4 || s.HitsFree != 1 || s.Misses != 2 || s.Lookups() != 7 || s.Errors != 0 || s.LookupErrors != 0 {
-		t.Errorf("Stats() = %+v, want 4 taken, 1 free, 2 misses, no error", s)
-	}
-	if want := uint64(7 + 1 + 1 + 1 + 20 + 1001); s.Commands != want || s.Busy <= 0 {
-		t.Errorf("commands = %d, busy %s, want %d and some time", s.Commands, s.Busy, want)
-	}
-	if s.Pool.Acquires < 30 || s.Pool.InUse != 0 || s.Pool.Idle == 0 || s.Pool.Size != cache.DefaultPoolSize {
-		t.Errorf("pool = %+v, want acquires and idle connections", s.Pool)
-	}
-}
-
 // TestDown pins that a dead Redis is an error, never an answer.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	r := open(t, cache.RedisOptions{Address: server.Addr()})
-	if err := r.MarkFree(t.Context(), "love"); err != nil {
+	lease, err := r.Lease(t.Context(), "love")
+	if err != nil {
 		t.Fatal(err)
+	}
+	if entered, err := r.Fill(t.Context(), "love", lease, false); err != nil || !entered {
+		t.Fatalf("Fill = %v, %v, want it entered", entered, err)
 	}
 	server.Close()
 	for range 50 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -18,7 +17,7 @@ import (
 const (
 	TakenTTL       = time.Hour
 	TakenTTLJitter = 5 * time.Minute
-	FreeTTL        = 5 * time.Second
+	FreeTTL        = 500 * time.Millisecond
 )
 
 // Answer is what a cache knows about a name.
@@ -51,6 +50,9 @@ type Redis struct {
 	commands, failed                   atomic.Uint64
 	taken, free, misses, failedLookups atomic.Uint64
 	busy                               atomic.Int64 // nanoseconds
+
+	scripts scripts
+	owed    owed
 }
 
 // client is one go-redis client and what is going on in it.
@@ -69,7 +71,7 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Redis{clients: []*client{{Client: o.client(), options: o}}}, nil
+	return &Redis{clients: []*client{{Client: o.client(), options: o}}, scripts: newScripts()}, nil
 }
 
 // Lookup asks for name. An error means that Redis could not tell, never that
@@ -98,7 +100,8 @@ func (r *Redis) Lookup(ctx context.Context, name string) (Answer, error) {
 	return Miss, nil
 }
 
-// MarkTaken sets the exact marker of name and replaces a "free" entry.
+// MarkTaken sets the exact marker of name, which a registration has just found
+// to be taken, and replaces a "free" entry.
 func (r *Redis) MarkTaken(ctx context.Context, name string) error {
 	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
 		return c.Set(ctx, keyPrefix+name, valueTaken, takenTTL()).Err()
@@ -109,57 +112,7 @@ func (r *Redis) MarkTaken(ctx context.Context, name string) error {
 	return nil
 }
 
-// bulk is how many markers MarkAllTaken sends at a time.
-const bulk = 500
-
-// MarkAllTaken sets the markers of many names, which warms a cache that is
-// empty.
-func (r *Redis) MarkAllTaken(ctx context.Context, names iter.Seq[string]) error {
-	batch := make([]string, 0, bulk)
-	send := func() error {
-		err := r.do(ctx, len(batch), func(ctx context.Context, c *redis.Client) error {
-			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-				for _, n := range batch {
-					p.Set(ctx, keyPrefix+n, valueTaken, takenTTL())
-				}
-				return nil
-			})
-			return err
-		})
-		batch = batch[:0]
-		if err != nil {
-			return fmt.Errorf("set taken markers: %w", err)
-		}
-		return nil
-	}
-	for n := range names {
-		if batch = append(batch, n); len(batch) < bulk {
-			continue
-		}
-		if err := send(); err != nil {
-			return err
-		}
-	}
-	if len(batch) == 0 {
-		return nil
-	}
-	return send()
-}
-
 func takenTTL() time.Duration { return TakenTTL + rand.N(TakenTTLJitter) }
-
-// MarkFree notes that name was free when a shard was asked. It never replaces
-// an entry: the look-up may have begun before a registration whose marker is
-// already there.
-func (r *Redis) MarkFree(ctx context.Context, name string) error {
-	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
-		return c.SetArgs(ctx, keyPrefix+name, valueFree, redis.SetArgs{Mode: "NX", TTL: FreeTTL}).Err()
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return fmt.Errorf("set free entry: %w", err)
-	}
-	return nil
-}
 
 // Hold takes a connection out of the pool and keeps it until release is
 // called. It is what a forgotten Close does.

@@ -142,6 +142,8 @@ func (e *embeddedRedis) start(_ context.Context, addr string) error {
 	if e.mini == nil {
 		e.mini = miniredis.NewMiniRedis()
 	}
+	// Its Close ends this context for good, after which it answers no blocking command.
+	e.mini.Ctx, e.mini.CtxCancel = context.WithCancel(context.Background())
 	if err := e.mini.StartAddr(addr); err != nil {
 		return fmt.Errorf("%w: %w", errExited, err)
 	}
