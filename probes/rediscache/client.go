@@ -58,6 +58,7 @@ func recordClient(rec *probes.Recorder, a, b clientSample, span source.Span) {
 }
 
 func recordPool(rec *probes.Recorder, first, last source.Pool, span source.Span) {
+	first, last = first.Sane(), last.Sane()
 	const empty = "the pool has no size"
 	rec.Set("pool_size", last.Size)
 	rec.Set("pool_in_use", last.InUse)
@@ -74,4 +75,19 @@ func recordPool(rec *probes.Recorder, first, last source.Pool, span source.Span)
 	acquires := span.Rate(first.Acquires, last.Acquires)
 	rec.Set("pool_acquires_rate", acquires)
 	rec.Set("pool_turnover_rate", acquires.Over(last.Size, empty))
+	rec.Set("pool_hold_seconds", held(first, last).Over(acquires, "").
+		MootIf(acquires.Or(1) == 0, "no connection was taken in the window"))
+}
+
+// held is the mean number of connections in use, L in Little's law L = λ·W
+// (J. D. C. Little, "A proof for the queuing formula L = λW", Operations
+// Research 9, 1961). In a pool that is full at both ends of the window it is
+// the size: those that are being dialled are in nobody's use and held all the
+// same.
+func held(first, last source.Pool) probes.Number {
+	idle, known := first.Idle.Higher(last.Idle).Get()
+	if known && idle == 0 && first.Pending.Lower(last.Pending).Or(0) >= 1 {
+		return last.Size
+	}
+	return first.InUse.Plus(last.InUse).Over(probes.Known(2), "")
 }

@@ -5,9 +5,11 @@ import "github.com/regpath/diagnose/probes"
 // serverFacts come from the server, over the agent's own connection.
 func serverFacts() []probes.FactDoc {
 	return []probes.FactDoc{
-		{Name: "reachable", Unit: probes.Bool, Help: "Whether the server answers the agent, be it with an error; 0 when it refuses the connection, resets it or does not answer a PING.", Expected: "1"},
-		{Name: "hung", Unit: probes.Bool, Help: "Whether the server takes connections but does not answer in time.", Expected: "0"},
-		{Name: "ping_seconds", Unit: probes.Seconds, Help: "Median round trip of three PINGs on the agent's own connection; slow here means a slow server, not a short pool.", Expected: "< 0.01"},
+		{Name: "reachable", Unit: probes.Bool, Help: "Whether the server answers the agent, be it with an error; 0 when it refuses the connection, resets it or does not answer a PING.", Expected: "yes"},
+		{Name: "hung", Unit: probes.Bool, Help: "Whether the server takes connections but does not answer in time.", Expected: "no"},
+		{Name: "ping_seconds", Unit: probes.Seconds, Help: "Median round trip of the PINGs on the agent's own connection, spread over the window; slow here means a slow server, not a short pool. Missing below three PINGs.", Expected: "< 0.01"},
+		{Name: "ping_max_seconds", Unit: probes.Seconds, Help: "Longest round trip of these PINGs; long beside a short median means that the server, or the agent, stalls now and then.", Expected: "< 0.03"},
+		{Name: "pings_slow", Help: "How many of these PINGs, of at most seven, took 50 ms or longer.", Expected: "0"},
 		{Name: "connected_clients", Help: "Client connections of the server."},
 		{Name: "maxclients", Help: "Limit of client connections."},
 		{Name: "clients_ratio", Unit: probes.Ratio, Help: "connected_clients divided by maxclients.", Expected: "<= 0.8"},
@@ -46,6 +48,7 @@ func clientFacts() []probes.FactDoc {
 		{Name: "pool_timeouts_rate", Unit: probes.PerSecond, Help: "Commands that ended without getting a connection, per second over the window.", Expected: "0"},
 		{Name: "pool_acquires_rate", Unit: probes.PerSecond, Help: "Connections taken from the pool per second over the window."},
 		{Name: "pool_turnover_rate", Unit: probes.PerSecond, Help: "How often a connection of the pool changes hands per second: pool_acquires_rate divided by pool_size; near 0 with a full pool is a leak."},
+		{Name: "pool_hold_seconds", Unit: probes.Seconds, Help: "Mean time that a command holds a connection, by Little's law: connections in use divided by pool_acquires_rate. In use are all of pool_size while callers queue and none is idle, else the mean of the samples. A fast server that is held long is a far one, a slow caller or a stall."},
 	}
 }
 

@@ -12,6 +12,7 @@ package rediscache
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
@@ -68,7 +69,7 @@ type probe struct {
 }
 
 // Check implements probes.Probe. It makes two requests to the service, and
-// three PINGs and two INFOs to the server.
+// seven PINGs and two INFOs to the server.
 func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	rec := probes.NewRecorder(append(serverFacts(), clientFacts()...))
 	client, srv := p.readClient(ctx, rec), p.readServer(ctx, rec)
@@ -76,7 +77,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	var span source.Span
 	if client.err == nil || srv.err == nil {
 		none = ""
-		if err := source.Wait(ctx, p.window); err != nil {
+		if err := p.wait(ctx, rec, &srv); err != nil {
 			none = err.Error()
 		}
 	}
@@ -87,6 +88,28 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 		span = p.again(ctx, rec, client, srv)
 	}
 	return rec.Evidence(p.name(), span.Duration())
+}
+
+// wait waits for the window while the server, if it answers, gets its PINGs.
+func (p *probe) wait(ctx context.Context, rec *probes.Recorder, srv *serverSample) error {
+	if srv.err != nil {
+		return source.Wait(ctx, p.window)
+	}
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	var took []float64
+	var cost probes.Cost
+	var lost error
+	wg.Go(func() { took, cost, lost = p.watch(ctx, done) })
+	err := source.Wait(ctx, p.window)
+	close(done)
+	wg.Wait()
+	*rec.Cost() = rec.Cost().Plus(cost)
+	srv.pings = append(srv.pings, took...)
+	if lost != nil && told(lost) {
+		srv.err, srv.told = lost, true
+	}
+	return err
 }
 
 // again takes the second samples, records everything, and returns the span of

@@ -133,13 +133,25 @@ type fake struct {
 	pingErr error
 	infoErr error
 	calls   int
+	// pings are the round trips in turn, the last one for ever; 2 ms if none.
+	// failAt is the PING, from 1, from which on pingErr counts.
+	pings          []time.Duration
+	pinged, failAt int
 }
 
 func (*fake) Name() string { return "redis fake" }
 
 func (f *fake) Ping(_ context.Context, cost *probes.Cost) (time.Duration, error) {
 	cost.RedisCommands++
-	return 2 * time.Millisecond, f.pingErr
+	f.pinged++
+	took := 2 * time.Millisecond
+	if n := len(f.pings); n > 0 {
+		took = f.pings[min(f.pinged, n)-1]
+	}
+	if f.pinged < f.failAt {
+		return took, nil
+	}
+	return took, f.pingErr
 }
 
 func (f *fake) Info(_ context.Context, cost *probes.Cost) (source.Info, error) {
@@ -166,6 +178,7 @@ func TestServerFailures(t *testing.T) {
 		"loading":      {&fake{pingErr: source.ErrAnswered}, 1, 0},
 		"dies between": {&fake{infos: []source.Info{info}, infoErr: source.ErrRefused}, 0, 0},
 		"hangs later":  {&fake{infos: []source.Info{info}, infoErr: source.ErrHung}, 0, 1},
+		"hangs amidst": {&fake{infos: []source.Info{info, info}, pingErr: source.ErrHung, failAt: 4}, 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -252,8 +265,8 @@ func TestRealServer(t *testing.T) {
 	if got, _ := probetest.Value(ev, "commands_rate"); got < 300 {
 		t.Errorf("commands_rate: got %v, want about 400 a second", got)
 	}
-	if ev.Cost.RedisCommands != 5 || ev.Cost.Bytes < 4000 {
-		t.Errorf("cost: got %+v, want 3 PINGs and 2 INFOs", ev.Cost)
+	if ev.Cost.RedisCommands != 9 || ev.Cost.Bytes < 4000 {
+		t.Errorf("cost: got %+v, want 7 PINGs and 2 INFOs", ev.Cost)
 	}
 
 	redisServer.Stop(t)
@@ -276,5 +289,93 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := Kind(nil, nil).New(func(any) error { return errors.New("line 7: no such option") }); err == nil {
 		t.Error("an error of decode is lost")
+	}
+}
+
+// TestPingsAreSpread: a server that stalls in bursts is seen to, though its
+// first answers are quick.
+func TestPingsAreSpread(t *testing.T) {
+	t.Parallel()
+	info := source.Info{"run_id": "a"}
+	const quick, stalled = 177 * time.Microsecond, 110 * time.Millisecond
+	ev := check(t, nil, &fake{infos: []source.Info{info, info}, pings: []time.Duration{quick, quick, quick, stalled, quick, 50 * time.Millisecond, quick}})
+	probetest.Want(t, ev, "ping_seconds", 177e-6)
+	probetest.Want(t, ev, "ping_max_seconds", 0.11)
+	probetest.Want(t, ev, "pings_slow", 2)
+	if ev.Cost.RedisCommands != 9 {
+		t.Errorf("cost: got %+v, want 7 PINGs and 2 INFOs", ev.Cost)
+	}
+}
+
+// TestRealStalls holds a real server up in bursts, as a fork or a slow command
+// does.
+func TestRealStalls(t *testing.T) {
+	t.Parallel()
+	redisServer := probetest.Redis(t)
+	src, err := source.NewRedis(source.RedisOptions{Addr: redisServer.Addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(src.Close)
+	if err := src.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Kind(nil, src).New(func(o any) error { o.(*Options).Window = 2 * time.Second; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			redisServer.Stop(t)
+			<-time.After(120 * time.Millisecond)
+			redisServer.Continue(t)
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	ev, err := p.Check(t.Context())
+	close(stop)
+	<-stopped
+	if err != nil {
+		t.Fatal(err)
+	}
+	probetest.Want(t, ev, "reachable", 1)
+	if got, _ := probetest.Value(ev, "ping_max_seconds"); got < 0.03 {
+		t.Errorf("ping_max_seconds: got %v of a server that stands still for 120 ms again and again", got)
+	}
+}
+
+func TestHoldTime(t *testing.T) {
+	t.Parallel()
+	// 40 acquires in half a second.
+	later := edit(doc, "16:00:00Z", "16:00:00.5Z", `"acquires":12345`, `"acquires":12385`)
+	full := []string{`"in_use":3,"idle":17,"pending":0`, `"in_use":4,"idle":0,"pending":9`}
+	f := func(want float64, a, b string) {
+		t.Helper()
+		probetest.Want(t, check(t, service(t, a, b), nil), "pool_hold_seconds", want)
+	}
+	f(3.0/80, doc, later)
+	f(3.5/80, doc, edit(later, full...))
+	f(20.0/80, edit(doc, full...), edit(later, full...))
+	probetest.WantMoot(t, check(t, service(t, doc, edit(doc, "16:00:00Z", "16:00:00.5Z")), nil), "pool_hold_seconds", "no connection was taken")
+}
+
+// TestContradictoryPool: of a pool that says what cannot be nothing is believed.
+func TestContradictoryPool(t *testing.T) {
+	t.Parallel()
+	later := edit(doc, "16:00:00Z", "16:00:00.5Z")
+	for _, wrong := range []string{`"in_use":21,"idle":17`, `"in_use":3,"idle":21`} {
+		bad := edit(later, `"in_use":3,"idle":17`, wrong)
+		ev := check(t, service(t, doc, bad), nil)
+		for _, name := range []string{"pool_size", "pool_in_use", "pool_idle", "pool_in_use_ratio", "pool_idle_max", "pool_turnover_rate"} {
+			probetest.WantMissing(t, ev, name, "impossible: 21 connections")
+		}
+		probetest.Want(t, ev, "pool_pending", 0)
+		probetest.Want(t, ev, "pool_acquires_rate", 0)
 	}
 }

@@ -3,6 +3,7 @@ package rediscache
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
@@ -13,8 +14,11 @@ const (
 	// minServerLookups is how many look-ups the server's hit ratio needs: all
 	// clients share it, and some ask for keys that never exist.
 	minServerLookups = 500
-	// pings is how many PINGs the round trip is the median of.
-	pings = 3
+	// minPings is how many PINGs it takes to tell a round trip.
+	minPings = 3
+	// slowPing is what no healthy server takes for a PING, in seconds: half of
+	// what a whole check may take.
+	slowPing = 0.05
 )
 
 // serverSample is what the server says about itself at one moment.
@@ -28,20 +32,43 @@ type serverSample struct {
 	told bool
 }
 
-// readServer sends the PINGs and the first INFO.
+// moments are when the further PINGs are sent, as parts of the window. Back to
+// back they would all hit the same gap between two stalls; at even distances
+// they would keep step with stalls that come as regularly.
+var moments = [...]float64{0.13, 0.29, 0.47, 0.61, 0.78, 0.93}
+
+// readServer sends the first PING and the first INFO.
 func (p *probe) readServer(ctx context.Context, rec *probes.Recorder) serverSample {
 	if p.server == nil {
 		return serverSample{err: errors.New("no Redis server is configured: set its address to measure the server itself")}
 	}
-	took := make([]float64, 0, pings)
-	for range pings {
-		d, err := p.server.Ping(ctx, rec.Cost())
+	took, err := p.server.Ping(ctx, rec.Cost())
+	if err != nil {
+		return serverSample{err: err, told: told(err)}
+	}
+	return p.readInfo(ctx, rec, []float64{took.Seconds()})
+}
+
+// watch sends the further PINGs over the window that has just begun. It returns
+// their round trips and what they cost when done is closed or one fails; one
+// that is under way then is waited for.
+func (p *probe) watch(ctx context.Context, done <-chan struct{}) (took []float64, cost probes.Cost, err error) {
+	start := time.Now()
+	for _, m := range moments {
+		timer := time.NewTimer(time.Until(start.Add(time.Duration(m * float64(p.window)))))
+		select {
+		case <-timer.C:
+		case <-done:
+			timer.Stop()
+			return took, cost, nil
+		}
+		d, err := p.server.Ping(ctx, &cost)
 		if err != nil {
-			return serverSample{err: err, pings: took, told: told(err)}
+			return took, cost, err
 		}
 		took = append(took, d.Seconds())
 	}
-	return p.readInfo(ctx, rec, took)
+	return took, cost, nil
 }
 
 func (p *probe) readInfo(ctx context.Context, rec *probes.Recorder, took []float64) serverSample {
@@ -65,8 +92,8 @@ func recordServer(rec *probes.Recorder, a, b serverSample, span source.Span) {
 			rec.Row(probes.Row{Table: "redis server", Key: "the agent's own connection", Unit: probes.Bool, Note: b.err.Error()})
 		}
 	}
-	if len(b.pings) == pings && !source.Dead(b.err) {
-		rec.Set("ping_seconds", probes.Median(b.pings))
+	if !source.Dead(b.err) {
+		recordPings(rec, b)
 	}
 	if b.err != nil {
 		rec.Miss(b.err.Error(), names(serverFacts())...)
@@ -92,4 +119,24 @@ func recordServer(rec *probes.Recorder, a, b serverSample, span source.Span) {
 	lookups := hits.Plus(delta("keyspace_misses"))
 	rec.Set("server_hit_ratio", hits.Over(lookups.AtLeast(minServerLookups, "fewer than 500 look-ups in the window"), ""))
 	rec.Set("uptime_seconds", last.Number("uptime_in_seconds"))
+}
+
+// recordPings records the round trips, unless there is a better reason why they
+// are missing.
+func recordPings(rec *probes.Recorder, s serverSample) {
+	if len(s.pings) < minPings {
+		if s.err == nil {
+			rec.Miss("fewer than 3 PINGs were answered in the window", "ping_seconds", "ping_max_seconds", "pings_slow")
+		}
+		return
+	}
+	slow := 0
+	for _, took := range s.pings {
+		if took >= slowPing {
+			slow++
+		}
+	}
+	rec.Set("ping_seconds", probes.Median(s.pings))
+	rec.Set("ping_max_seconds", probes.Known(slices.Max(s.pings)))
+	rec.Set("pings_slow", probes.Known(float64(slow)))
 }

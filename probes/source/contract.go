@@ -1,6 +1,7 @@
 package source
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -115,6 +116,24 @@ type Pool struct {
 	Waits       probes.Number `json:"waits"`
 	WaitSeconds probes.Number `json:"wait_seconds"`
 	Timeouts    probes.Number `json:"timeouts"`
+}
+
+// Sane returns the pool without what contradicts itself: more connections in use
+// or idle than the pool may hold. Which of the numbers is wrong cannot be told,
+// so none of them is known.
+func (p Pool) Sane() Pool {
+	size, ok := p.Size.Get()
+	for _, n := range []struct {
+		what  string
+		count probes.Number
+	}{{"in use", p.InUse}, {"idle", p.Idle}} {
+		if ok && n.count.Or(0) > size {
+			none := probes.Unknown(fmt.Sprintf("impossible: %v connections %s in a pool of %v", n.count.Or(0), n.what, size))
+			p.Size, p.InUse, p.Idle = none, none, none
+			return p
+		}
+	}
+	return p
 }
 
 // RedisClient is GET /debug/diagnose/redis: Redis as the service sees it.
