@@ -50,8 +50,10 @@ type Layers struct {
 	Local     *cache.Local
 	Redis     *cache.Redis
 	Shards    *shard.Cluster
-	FollowUps *event.FollowUps
 	IDs       *id.Generator
+	Relay     *event.Relay      // is woken after each commit
+	Consumers []*event.Consumer // for their figures
+	FollowUps *event.Hook       // tells the profile service; for its URL
 	// Failed is told of every failure. It must not block.
 	Failed func(Failure)
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
-	"github.com/regpath/diagnose/reference/event"
 	"github.com/regpath/diagnose/reference/name"
 	"github.com/regpath/diagnose/reference/shard"
 )
@@ -158,7 +157,7 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 	s.Filter.CountRegistration()
 	s.Filter.Add(n, bloom.Register) // the one write channel
 	s.remember(n, s.Redis.Claimed(ctx, n))
-	s.FollowUps.Notify(event.Claimed{Name: n, UserID: id, At: claim.At})
+	s.Relay.Wake(s.Shards.Owner(n)) // everything else follows the event
 	return Registration{Name: n, UserID: id}, nil
 }
 

@@ -40,6 +40,7 @@ type collector struct {
 	redisCommands, redisFailed, redisSeconds, redisLookups  *prometheus.Desc
 	shardPool                                               pool
 	shardRequests, shardFailed, shardSeconds, localCacheLen *prometheus.Desc
+	events                                                  eventDescs
 }
 
 // pool describes the metrics of a connection pool.
@@ -92,6 +93,7 @@ func newCollector(s *Server) *collector {
 	c.shardRequests = d("shard_requests_total", "Look-ups and inserts.", "shard")
 	c.shardFailed = d("shard_request_errors_total", "Look-ups and inserts that failed.", "shard")
 	c.shardSeconds = d("shard_request_seconds_total", "Time inside look-ups and inserts.", "shard")
+	c.events = newEventDescs(d)
 	return c
 }
 
@@ -131,6 +133,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collectRequests(s)
 	c.collectBloom(s)
 	c.collectRedis(s)
+	c.collectEvents(s)
 	for _, x := range c.server.shardsDoc().Shards {
 		s.pool(c.shardPool, x.Pool, x.Shard)
 		s.counter(c.shardRequests, float64(x.Requests), x.Shard)

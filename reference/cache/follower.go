@@ -36,6 +36,8 @@ type Follower struct {
 	// included; more than once perhaps, and not of those whose news got lost
 	// with Redis. It is for the filter.
 	Taken func(name string)
+	// Connected, if any, is told each time the news begin to come.
+	Connected func()
 	// Failed, if any, is told when the news break off, once each time.
 	Failed func(error)
 
@@ -47,7 +49,12 @@ func (f *Follower) Run(ctx context.Context) {
 	var purged time.Time
 	cut := false
 	for ctx.Err() == nil {
-		err := f.follow(ctx, func() { cut = false })
+		err := f.follow(ctx, func() {
+			cut = false
+			if f.Connected != nil {
+				f.Connected()
+			}
+		})
 		if ctx.Err() != nil {
 			return
 		}

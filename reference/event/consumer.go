@@ -88,13 +88,25 @@ func NewConsumer(o ConsumerOptions) (*Consumer, error) {
 
 // ConsumerStats counts what a consumer has done.
 type ConsumerStats struct {
+	Group string
 	// Handled counts the events it handled, Failed the tries that failed, Dead the events it gave up.
 	Handled, Failed, Dead uint64
 }
 
 // Stats tells what the consumer has done.
 func (c *Consumer) Stats() ConsumerStats {
-	return ConsumerStats{Handled: c.handled.Load(), Failed: c.failed.Load(), Dead: c.dead.Load()}
+	return ConsumerStats{Group: c.o.Group, Handled: c.handled.Load(), Failed: c.failed.Load(), Dead: c.dead.Load()}
+}
+
+// Join makes the group on every shard, so that whatever is added to a stream from now on will reach it. Run does the same by
+// itself, a moment later.
+func (c *Consumer) Join(ctx context.Context) error {
+	for _, shard := range c.o.Shards {
+		if err := c.join(ctx, newStream(c.o.Redis, shard)); err != nil {
+			return fmt.Errorf("group %s: %w", c.o.Group, err)
+		}
+	}
+	return nil
 }
 
 // Run handles events until ctx ends, which ends the running tries too. The shards run side by side.

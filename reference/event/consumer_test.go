@@ -40,7 +40,7 @@ func TestPoison(t *testing.T) {
 		if got := tries.Load(); got != 3 {
 			t.Errorf("%d tries, want 3", got)
 		}
-		if got, want := c.Stats(), (event.ConsumerStats{Handled: 3, Failed: 6, Dead: 2}); got != want {
+		if got, want := c.Stats(), (event.ConsumerStats{Group: "g", Handled: 3, Failed: 6, Dead: 2}); got != want {
 			t.Errorf("stats %+v, want %+v", got, want)
 		}
 		if !b.failed.has(event.ErrPoison) {

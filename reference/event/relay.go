@@ -151,6 +151,18 @@ func (r *Relay) Stats() []RelayStats {
 	return out
 }
 
+// LaneError is what a relay tells its Failed: the failure on one shard's way.
+type LaneError struct {
+	Shard string
+	Err   error
+}
+
+// Error implements error.
+func (e *LaneError) Error() string { return "relay " + e.Shard + ": " + e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *LaneError) Unwrap() error { return e.Err }
+
 // relayLane is the relay of one shard.
 type relayLane struct {
 	o      *RelayOptions

@@ -244,7 +244,10 @@ func TestGuestGroup(t *testing.T) {
 		short := func(o *event.ConsumerOptions) {
 			o.Timeout, o.MaxBackoff, o.ClaimAfter, o.GroupTTL = 50*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond, time.Second
 		}
-		_, leave := b.consumer("bloom-1", "c", guest.handler(fine), short)
+		consumer, leave := b.consumer("bloom-1", "c", guest.handler(fine), short)
+		if err := consumer.Join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		b.boxes[0].commit("love")
 		eventually(t, "the guest's event", func() bool { return guest.distinct() == 1 })
 		leave()

@@ -30,7 +30,7 @@ func (l *relayLane) run(ctx context.Context) {
 			return
 		case err != nil:
 			l.count(func(s *RelayStats) { s.Failures++ })
-			l.o.Failed(fmt.Errorf("relay %s: %w", l.source.Name, err))
+			l.o.Failed(&LaneError{Shard: l.source.Name, Err: err})
 			trouble.wait(ctx)
 			continue
 		}

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/regpath/diagnose/reference/api"
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
-	"github.com/regpath/diagnose/reference/event"
 	"github.com/regpath/diagnose/reference/fault"
 	"github.com/regpath/diagnose/reference/id"
 	"github.com/regpath/diagnose/reference/shard"
@@ -38,6 +38,8 @@ type Options struct {
 	LocalCache int
 	// FollowUpURL is posted to after a registration; empty means a private server that says yes to everything.
 	FollowUpURL string
+	// WelcomeURL is the same for the service that welcomes.
+	WelcomeURL string
 	// Machine is the machine number in user ids, 0 to 511.
 	Machine int
 	// Faults mounts the switches under /debug/fault/.
@@ -145,7 +147,20 @@ func (p *Path) start(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	if o.FollowUpURL == "" || o.WelcomeURL == "" {
+		private, err := p.startFollowers(ctx)
+		if err != nil {
+			return err
+		}
+		o.FollowUpURL = cmp.Or(o.FollowUpURL, private+"/v1/profiles")
+		o.WelcomeURL = cmp.Or(o.WelcomeURL, private+"/v1/welcomes")
+	}
+	events, err := p.openEvents(ctx, o, o.Machine, &layers)
+	if err != nil {
+		return err
+	}
 	p.Service = reference.New(layers)
+	events.run(ctx, layers)
 	if err := p.Service.RebuildFilter(ctx, o.Filter); err != nil {
 		return fmt.Errorf("build filter: %w", err)
 	}
@@ -207,19 +222,6 @@ func (p *Path) layers(ctx context.Context, o Options, failed func(reference.Fail
 	if l.Shards, err = p.openShards(ctx, o, patient); err != nil {
 		return l, err
 	}
-	target := o.FollowUpURL
-	if target == "" {
-		if target, err = p.startProfiles(ctx); err != nil {
-			return l, err
-		}
-	}
-	l.FollowUps, err = event.NewFollowUps(event.Options{URL: target, Failed: func(err error) {
-		failed(reference.Failure{Layer: reference.Event, Target: "profile-service", Err: fmt.Errorf("registration follow-up failed: %w", err)})
-	}})
-	if err != nil {
-		return l, err
-	}
-	p.onClose(func() error { l.FollowUps.Close(); return nil })
 	return l, nil
 }
 

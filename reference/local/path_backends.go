@@ -165,12 +165,12 @@ func (p *Path) openSQLite(ctx context.Context, shards int, patient *fault.Patien
 	return stores, nil
 }
 
-// startProfiles starts the service that wants to know of registrations. It says yes to everything.
-func (p *Path) startProfiles(ctx context.Context) (url string, err error) {
+// startFollowers starts the services that want to know of registrations. They say yes to everything.
+func (p *Path) startFollowers(ctx context.Context) (url string, err error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return "", fmt.Errorf("start profile service: %w", err)
+		return "", fmt.Errorf("start follow-up services: %w", err)
 	}
 	server := &http.Server{
 		ReadHeaderTimeout: time.Second, ReadTimeout: 5 * time.Second,
@@ -188,5 +188,5 @@ func (p *Path) startProfiles(ctx context.Context) (url string, err error) {
 		}
 		return err
 	})
-	return "http://" + listener.Addr().String() + "/v1/profiles", nil
+	return "http://" + listener.Addr().String(), nil
 }

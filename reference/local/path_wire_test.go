@@ -69,6 +69,22 @@ type patient struct {
 // call sends a request, wants the status, and decodes the answer into v.
 func (p *patient) call(method, path, body string, want int, v any) {
 	p.Helper()
+	b := p.send(method, path, body, want)
+	if v != nil {
+		if err := json.Unmarshal(b, v); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// text gets what is not JSON.
+func (p *patient) text(path string) string {
+	p.Helper()
+	return string(p.send(http.MethodGet, path, "", http.StatusOK))
+}
+
+func (p *patient) send(method, path, body string, want int) []byte {
+	p.Helper()
 	req, err := http.NewRequestWithContext(p.Context(), method, p.URL+path, strings.NewReader(body))
 	if err != nil {
 		p.Fatal(err)
@@ -83,11 +99,7 @@ func (p *patient) call(method, path, body string, want int, v any) {
 	if err != nil || res.StatusCode != want {
 		p.Fatalf("%s %s = %d %s, %v, want %d", method, path, res.StatusCode, b, err, want)
 	}
-	if v != nil {
-		if err := json.Unmarshal(b, v); err != nil {
-			p.Fatal(err)
-		}
-	}
+	return b
 }
 
 func (p *patient) read() wire {
