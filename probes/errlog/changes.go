@@ -32,17 +32,20 @@ func recordChanges(rec *probes.Recorder, doc source.Changes, v *view, err error)
 	slices.SortStableFunc(changes, func(a, b source.Change) int { return changedAt(b).Compare(changedAt(a)) })
 	switch untimed := len(doc.Changes) > 0; {
 	case len(changes) > 0:
-		rec.Set("seconds_since_change", changes[0].At.Since(doc.Now, "at").Clamp(0, maxAge))
+		age := changes[0].At.Since(doc.Now, "at").Clamp(0, maxAge)
+		rec.Set("seconds_since_change", age)
+		rec.Set("seconds_since_recent_change", age.MootIf(age.Or(0) > relevant.Seconds(), "the service was not changed in the last 10 minutes"))
 	case untimed:
 		rec.Miss("no change has a time", changeFacts...)
 	default:
-		rec.Moot("the service knows of no change", "seconds_since_change", "seconds_change_to_first_new_error")
+		rec.Moot("the service knows of no change", "seconds_since_change", "seconds_since_recent_change", "seconds_change_to_first_new_error")
 	}
-	changeRows(rec, doc.Now, changes)
 	if err != nil {
+		changeRows(rec, doc.Now, changes)
 		rec.Miss(err.Error(), changeFacts...)
 		return
 	}
+	changeRows(rec, doc.Now, suspectFirst(changes, v))
 	recordOnset(rec, changes, v)
 }
 
@@ -57,26 +60,17 @@ func changedAt(c source.Change) time.Time {
 // recordOnset records how the changes, newest first, lie to the first error of
 // the largest new kind.
 func recordOnset(rec *probes.Recorder, changes []source.Change, v *view) {
-	largest := func(match func(*kind) bool) *kind {
-		for _, k := range v.kinds { // new ones first, largest first
-			if k.newness == fresh && match(k) {
-				return k
-			}
-		}
-		return nil
-	}
-	subject := largest((*kind).other)
-	switch _, others := v.fresh((*kind).other); {
-	case others.Why() != "":
-		rec.Miss(others.Why(), "change_before_new_errors")
-	case subject == nil:
-		rec.SetBool("change_before_new_errors", false)
-	default:
-		change, ok := before(changes, subject.first)
-		rec.SetBool("change_before_new_errors", ok && subject.first.Sub(changedAt(change)) <= relevant)
+	subject := v.largest((*kind).other)
+	if _, others := v.fresh((*kind).other); others.Why() != "" {
+		rec.Miss(others.Why(), "change_before_new_errors", "change_tied", "change_of_behaviour")
+	} else {
+		change, found, tied := suspect(changes, subject)
+		rec.SetBool("change_before_new_errors", found)
+		rec.SetBool("change_tied", tied)
+		rec.SetBool("change_of_behaviour", found && ofBehaviour(change.Kind))
 	}
 	if subject == nil {
-		subject = largest(func(*kind) bool { return true })
+		subject = v.largest(func(*kind) bool { return true })
 	}
 	const fact = "seconds_change_to_first_new_error"
 	_, all := v.fresh(func(*kind) bool { return true })
@@ -94,6 +88,34 @@ func recordOnset(rec *probes.Recorder, changes []source.Change, v *view) {
 	}
 }
 
+// suspect returns the change that came shortly before the errors of a kind: the
+// last one that they name or, tied being false, the last one.
+func suspect(changes []source.Change, k *kind) (c source.Change, found, tied bool) {
+	if k == nil {
+		return c, false, false
+	}
+	for _, earlier := range changes {
+		gap := k.first.Sub(changedAt(earlier))
+		switch {
+		case gap < -slack || gap > relevant:
+		case tiedTo(k, earlier):
+			return earlier, true, true
+		case !found:
+			c, found = earlier, true
+		}
+	}
+	return c, found, false
+}
+
+// suspectFirst puts the change that the errors name before the others.
+func suspectFirst(changes []source.Change, v *view) []source.Change {
+	c, _, tied := suspect(changes, v.largest((*kind).other))
+	if !tied {
+		return changes
+	}
+	return append([]source.Change{c}, slices.DeleteFunc(slices.Clone(changes), func(d source.Change) bool { return d == c })...)
+}
+
 // before returns the last change before t.
 func before(changes []source.Change, t time.Time) (source.Change, bool) {
 	i := slices.IndexFunc(changes, func(c source.Change) bool { return !changedAt(c).After(t.Add(slack)) })
@@ -103,7 +125,7 @@ func before(changes []source.Change, t time.Time) (source.Change, bool) {
 	return changes[i], true
 }
 
-// changeRows lists the newest changes. Who made one is left out: a report is
+// changeRows lists the newest changes, the suspected one first. Who made one is left out: a report is
 // not the place to name people.
 func changeRows(rec *probes.Recorder, now source.Time, changes []source.Change) {
 	for _, c := range changes[:min(len(changes), maxChanges)] {

@@ -139,6 +139,7 @@ func TestBurstAfterAChange(t *testing.T) {
 		"errors": 15 + 20, "errors_rate": 35.0 / 60, "baseline_rate": 15.0 / 60, "groups": 2, "new_groups": 1, "new_errors": 20,
 		"new_errors_share": 20.0 / 35, "redis_errors": 15, "shard_errors": 0, "other_errors": 20, "new_other_errors": 20,
 		"seconds_since_change": 22, "seconds_change_to_first_new_error": 2, "change_before_new_errors": 1,
+		"change_tied": 1, "change_of_behaviour": 1, "seconds_since_recent_change": 22,
 	} {
 		probetest.Want(t, ev, name, want)
 	}
@@ -167,6 +168,8 @@ func TestChangesThatAreNotTheCause(t *testing.T) {
 	probetest.WantMoot(t, ev, "seconds_change_to_first_new_error", "no change came before")
 	ev = check(t, r.doc(), changed(time.Hour))
 	probetest.Want(t, ev, "change_before_new_errors", 0)
+	probetest.Want(t, ev, "change_tied", 0)
+	probetest.WantMoot(t, ev, "seconds_since_recent_change", "not changed in the last 10 minutes")
 	probetest.Want(t, ev, "seconds_change_to_first_new_error", 3580)
 	// New errors of Redis are not what a change of the follow-up is asked about.
 	r = ring{age: 3 * time.Hour}.every(time.Second, 20*time.Second, 0, "redis", "i/o timeout")
@@ -287,4 +290,53 @@ func FuzzLook(f *testing.F) {
 		ev, err := rec.Evidence("fuzz", 0)
 		probetest.Valid(t, facts(), ev, err)
 	})
+}
+
+// TestTies: errors that name what was changed come of it; those that only come
+// after it may not.
+func TestTies(t *testing.T) {
+	t.Parallel()
+	f := func(want bool, message, target string, c source.Change) {
+		t.Helper()
+		k := &kind{samples: []string{strings.ToLower(message + " " + target)}}
+		if got := tiedTo(k, c); got != want {
+			t.Errorf("%q at %q after %+v: tied %v, want %v", message, target, c, got, want)
+		}
+	}
+	url := source.Change{Kind: "config", What: "followup_url", From: "http://profile/hook", To: "http://127.0.0.1:9/hook"}
+	f(true, "dial tcp 127.0.0.1:9: connect: connection refused", "", url)
+	f(false, "dial tcp 127.0.0.1:90: connect: connection refused", "", url)
+	f(false, "dial tcp 127.0.0.1:80: connect: connection refused", "", url)
+	f(true, "Followup_URL: unsupported scheme", "", url)
+	f(false, "no follow-up", "profile-service", url)
+	f(true, "no such host", "hooks.example", source.Change{What: "x", To: "https://hooks.example:8443/a"})
+	f(true, "flag NEW_MATCHER panicked", "", source.Change{Kind: "flag", What: "new_matcher", From: "off", To: "on"})
+	scale := source.Change{Kind: "scale", What: "replicas", From: "1000", To: "2000"}
+	f(false, "write /var/lib/x: disk quota exceeded", "", scale)
+	f(false, "2000 bytes written: disk quota exceeded", "", scale)
+	f(false, "took 500ms", "", source.Change{What: "a", To: "500ms"})
+	f(false, "anything", "", source.Change{})
+	f(false, "", "", source.Change{What: strings.Repeat("x", 10_000), To: "%zz://"})
+}
+
+// TestTheChangeThatIsNamed: of two changes the one that the errors name is the
+// suspect, not the last.
+func TestTheChangeThatIsNamed(t *testing.T) {
+	t.Parallel()
+	changes := func(scaleAgo, flagAgo time.Duration) string {
+		return fmt.Sprintf(`{"now":%q,"changes":[{"at":%q,"kind":"scale","what":"replicas","from":"4","to":"8"},{"at":%q,"kind":"flag","what":"new_matcher","to":"on"}]}`,
+			now.Format(time.RFC3339), now.Add(-scaleAgo).Format(time.RFC3339), now.Add(-flagAgo).Format(time.RFC3339))
+	}
+	r := ring{age: time.Hour}.every(time.Second, 20*time.Second, 0, "app", "new_matcher: index out of bounds")
+	ev := check(t, r.doc(), changes(25*time.Second, 90*time.Second))
+	probetest.Want(t, ev, "change_tied", 1)
+	probetest.Want(t, ev, "change_of_behaviour", 1)
+	if first := ev.Rows[0]; first.Table != "changes" || first.Key != "new_matcher" || first.Value != 90 {
+		t.Errorf("first of the changes: got %+v, want the one that is named", first)
+	}
+	r = ring{age: time.Hour}.every(time.Second, 20*time.Second, 0, "app", "write: disk quota exceeded")
+	ev = check(t, r.doc(), changes(25*time.Second, 90*time.Second))
+	probetest.Want(t, ev, "change_before_new_errors", 1)
+	probetest.Want(t, ev, "change_tied", 0)
+	probetest.Want(t, ev, "change_of_behaviour", 0)
 }

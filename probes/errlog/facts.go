@@ -19,9 +19,15 @@ func facts() []probes.FactDoc {
 		{Name: "new_other_errors", Help: "Those of them that are of a new kind.", Expected: "0"},
 		{Name: "seconds_since_change", Unit: probes.Seconds, Help: "Time since the newest change of build or configuration; missing when there was none."},
 		{Name: "seconds_change_to_first_new_error", Unit: probes.Seconds, Help: "Time from the last change before it to the first error of the largest new kind (in other layers, if there is one)."},
-		{Name: "change_before_new_errors", Unit: probes.Bool, Help: "Whether a change came at most 10 minutes before the first error of the largest new kind in other layers.", Expected: "0"},
+		{Name: "change_before_new_errors", Unit: probes.Bool, Help: "Whether a change came at most 10 minutes before the first error of the largest new kind in other layers.", Expected: "no"},
+		{Name: "change_tied", Unit: probes.Bool, Help: "Whether these errors name what such a change has changed: its key, the value or the host that it was changed to. Time alone may be chance.", Expected: "no"},
+		{Name: "change_of_behaviour", Unit: probes.Bool, Help: "Whether that change is one of code or of its settings (deploy, flag, config), and not one of size or data (scale, data).", Expected: "no"},
+		{Name: "seconds_since_recent_change", Unit: probes.Seconds, Help: "Time since the newest change, if that is at most 10 minutes ago."},
 	}
 }
 
 // changeFacts are those that need the list of changes.
-var changeFacts = []string{"seconds_since_change", "seconds_change_to_first_new_error", "change_before_new_errors"}
+var changeFacts = []string{
+	"seconds_since_change", "seconds_since_recent_change", "seconds_change_to_first_new_error",
+	"change_before_new_errors", "change_tied", "change_of_behaviour",
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
@@ -40,6 +41,9 @@ type kind struct {
 	newness    newness
 	truncated  bool // it is new, but its first errors are forgotten
 	manyTarget bool
+	// samples are some of its messages with their targets, as they came. They
+	// hold what is nobody's business, so nothing of them may leave this package.
+	samples []string
 }
 
 // view is the errors as seen from now.
@@ -138,12 +142,18 @@ func (v *view) group(entries []source.LoggedError) {
 			k.first = when
 			v.kinds = append(v.kinds, k)
 		}
+		if len(k.samples) < maxSamples {
+			k.samples = append(k.samples, strings.ToLower(clip(e.Message, maxMessage)+" "+clip(e.Target, maxMessage)))
+		}
 		k.latest++
 		v.total++
 		k.last = when
 		k.manyTarget = k.manyTarget || k.target != e.Target
 	}
 }
+
+// maxSamples is how many messages of a kind are held against the changes.
+const maxSamples = 20
 
 // maxMessage is how much of a message is looked at, in characters.
 const maxMessage = 500
@@ -256,6 +266,16 @@ func (v *view) forgotten() string {
 		return fmt.Sprintf("the service has dropped older errors and remembers the last %v only: what is new cannot be told", age)
 	}
 	return fmt.Sprintf("errors are known for the last %v only (a restart?): what is new cannot be told", age)
+}
+
+// largest returns the largest new kind that matches, nil if there is none.
+func (v *view) largest(match func(*kind) bool) *kind {
+	for _, k := range v.kinds { // new ones first, largest first
+		if k.newness == fresh && match(k) {
+			return k
+		}
+	}
+	return nil
 }
 
 // fresh counts the kinds that are new, and their errors, among those that
