@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,11 +24,13 @@ import (
 
 // bench measures the reference path against bare peers: the same wire, the same
 // driver, nothing else. Peer and path take turns within one run on one machine,
-// so the ratio of their medians means something where the figures do not.
+// so that ratios mean something where the figures do not.
 type bench struct {
 	rounds   int
 	duration time.Duration
 	names    int
+	profile  string
+	only     string
 }
 
 func newBench() *cobra.Command {
@@ -38,9 +42,11 @@ func newBench() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), os.Stdout) },
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&b.rounds, "rounds", 5, "turns of each side")
-	fs.DurationVar(&b.duration, "duration", 3*time.Second, "length of a turn")
+	fs.IntVar(&b.rounds, "rounds", 9, "turns of each side")
+	fs.DurationVar(&b.duration, "duration", 2*time.Second, "length of a turn")
 	fs.IntVar(&b.names, "names", 20_000, "names that are taken")
+	fs.StringVar(&b.profile, "cpuprofile", "", "file for a CPU profile of both sides")
+	fs.StringVar(&b.only, "only", "", "run only the comparisons that contain this")
 	return cmd
 }
 
@@ -117,7 +123,17 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 			path: path.URL, pathLua: postLua("/v1/register", "p"), peer: peers.url, peerLua: postLua("/upsert", "b"),
 		},
 	}
+	if b.profile != "" {
+		stop, err := startProfile(b.profile)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+	}
 	for i, d := range duels {
+		if !strings.Contains(d.what, b.only) {
+			continue
+		}
 		if err := b.fight(ctx, filepath.Join(dir, strconv.Itoa(i)), d, out); err != nil {
 			return fmt.Errorf("%s: %w", d.what, err)
 		}
@@ -125,35 +141,64 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 	return nil
 }
 
-// fight lets both sides of a duel take turns and prints the medians.
+// startProfile profiles this process, which is both sides of every duel, until
+// stop is called.
+func startProfile(file string) (stop func() error, err error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return nil, fmt.Errorf("profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(fmt.Errorf("profile: %w", err), f.Close())
+	}
+	return func() error { pprof.StopCPUProfile(); return f.Close() }, nil
+}
+
+// fight lets both sides of a duel take turns. The machine may be shared and
+// change its pace, so that only neighbouring turns are compared: the ratio is
+// the median of theirs. Beside it stands what does not depend on what else
+// runs, the CPU time of this process, which is both servers, for each request.
 func (b *bench) fight(ctx context.Context, prefix string, d duel, out io.Writer) error {
-	var path, peer []float64
+	var path, peer, ratios, pathCPU, peerCPU []float64
 	for turn := range b.rounds + 1 {
-		for _, side := range []struct {
-			url, lua, name string
-			rates          *[]float64
-		}{{d.peer, d.peerLua, "peer", &peer}, {d.path, d.pathLua, "path", &path}} {
+		rate, cpu := [2]float64{}, [2]float64{}
+		for i, side := range []struct{ url, lua, name string }{{d.peer, d.peerLua, "peer"}, {d.path, d.pathLua, "path"}} {
 			// Every turn registers names of its own.
 			lua := strings.ReplaceAll(side.lua, "TURN", fmt.Sprintf("%s%d", side.name, turn))
-			rate, err := wrk(ctx, fmt.Sprintf("%s-%s-%d.lua", prefix, side.name, turn), side.url, lua, b.duration)
-			if err != nil {
+			before := ownCPU()
+			var err error
+			if rate[i], err = wrk(ctx, fmt.Sprintf("%s-%s-%d.lua", prefix, side.name, turn), side.url, lua, b.duration); err != nil {
 				return err
 			}
-			if turn > 0 { // the first turn warms up
-				*side.rates = append(*side.rates, rate)
-			}
+			cpu[i] = (ownCPU() - before).Seconds() * 1e6 / (rate[i] * b.duration.Seconds())
+		}
+		if turn > 0 { // the first turn warms up
+			peer, path, ratios = append(peer, rate[0]), append(path, rate[1]), append(ratios, rate[1]/rate[0])
+			peerCPU, pathCPU = append(peerCPU, cpu[0]), append(pathCPU, cpu[1])
 		}
 	}
-	slices.Sort(path)
-	slices.Sort(peer)
-	mid := len(path) / 2
-	ratio := path[mid] / peer[mid]
+	ratio := median(ratios)
 	met := "met"
 	if ratio < d.goal {
 		met = "MISSED"
 	}
-	_, err := fmt.Fprintf(out, "%-52s ratio %.2f (goal %.2f, %s)  %7.0f/s against %7.0f/s\n", d.what, ratio, d.goal, met, path[mid], peer[mid])
+	_, err := fmt.Fprintf(out, "%-52s ratio %.2f (goal %.2f, %s)  %7.0f/s against %7.0f/s, cpu %5.1f µs against %5.1f µs\n",
+		d.what, ratio, d.goal, met, median(path), median(peer), median(pathCPU), median(peerCPU))
 	return err
+}
+
+func median(x []float64) float64 {
+	slices.Sort(x)
+	return x[len(x)/2]
+}
+
+// ownCPU is the CPU time that this process has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // namesLua asks for taken names at random.

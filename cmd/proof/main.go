@@ -20,7 +20,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(newAccuracy(), newBench())
+	cmd.AddCommand(newAccuracy(), newBench(), newRegistrations())
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	if err != nil {

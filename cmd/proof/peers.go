@@ -51,9 +51,10 @@ func startPeers(ctx context.Context, redisAddr, dsn string, names int) (*peers, 
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, body []byte) {
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
 		_, _ = w.Write(body)
 	}
-	// The bytes of a check that the filter answers.
+	// The bytes of a check that the filter answers, headers and all.
 	hello := []byte(`{"name":"nobodyhasthis","available":true,"answered_by":"bloom"}` + "\n")
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, _ *http.Request) { answer(w, hello) })
 	mux.HandleFunc("GET /get", func(w http.ResponseWriter, r *http.Request) {
