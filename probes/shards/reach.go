@@ -2,6 +2,7 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,16 +18,24 @@ type answer struct {
 	err   error
 }
 
-// pingAll asks all shards at once, so that several dead ones cost the time of
-// one.
-func (p *probe) pingAll(ctx context.Context, rec *probes.Recorder) []answer {
+// ping asks all shards at once, so that several dead ones cost the time of
+// one. Of shards that were asked before, those that failed are left alone, and
+// the worse answer of the others counts: a shard may die between the samples.
+func (p *probe) ping(ctx context.Context, rec *probes.Recorder, before []answer) []answer {
 	answers := make([]answer, len(p.dbs))
 	costs := make([]probes.Cost, len(p.dbs))
 	var wg sync.WaitGroup
 	for i, db := range p.dbs {
+		if before != nil && before[i].err != nil {
+			answers[i] = before[i]
+			continue
+		}
 		wg.Go(func() {
 			took, err := db.Ping(ctx, &costs[i])
 			answers[i] = answer{shard: db.Name(), took: took, err: err}
+			if before != nil && (errors.Is(err, source.ErrInterrupted) || err == nil && before[i].took > took) {
+				answers[i] = before[i] // the run ended, which says nothing about the shard
+			}
 		})
 	}
 	wg.Wait()
@@ -36,15 +45,22 @@ func (p *probe) pingAll(ctx context.Context, rec *probes.Recorder) []answer {
 	return answers
 }
 
-// recordReach records how many shards are dead. When none is seen dead, but
-// not all could be asked, the number is unknown rather than 0.
+// recordReach records how many shards are dead, and the round trip to the
+// slowest. When none is seen dead, but not all could be asked, the number is
+// unknown rather than 0.
 func recordReach(rec *probes.Recorder, answers []answer) {
 	if len(answers) == 0 {
-		rec.Miss("no Postgres shard is configured: set their DSNs to ask them directly", "unreachable")
+		rec.Miss("no Postgres shard is configured: set their DSNs to ask them directly", agentFacts...)
 		return
 	}
 	dead, unasked := 0, ""
+	slowest := probes.Known(0)
 	for _, a := range answers {
+		took := probes.Known(a.took.Seconds())
+		if a.err != nil {
+			took = probes.Unknown(fmt.Sprintf("%s: %v", a.shard, a.err))
+		}
+		slowest = slowest.Higher(took)
 		switch {
 		case source.Dead(a.err):
 			dead++
@@ -52,6 +68,7 @@ func recordReach(rec *probes.Recorder, answers []answer) {
 			unasked = fmt.Sprintf("%s: %v", a.shard, a.err)
 		}
 	}
+	rec.Set("ping_seconds", slowest)
 	rec.Set("unreachable", probes.Known(float64(dead)).If(dead > 0 || unasked == "", unasked))
 }
 

@@ -66,13 +66,13 @@ type probe struct {
 const maxShards = 1024
 
 // Check implements probes.Probe. It makes two requests to the service and one
-// query on every shard.
+// query on every shard with each of them.
 func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	rec := probes.NewRecorder(facts())
 	first, err := p.read(ctx, rec)
-	answers := p.pingAll(ctx, rec)
-	recordReach(rec, answers)
+	answers := p.ping(ctx, rec, nil)
 	if err != nil {
+		recordReach(rec, answers)
 		if p.api == nil && len(p.dbs) > 0 {
 			rec.Set("shards_total", probes.Known(float64(len(p.dbs))))
 		}
@@ -87,7 +87,9 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 		span = source.NoSpan(err.Error())
 	} else {
 		last, span = second, source.Between(first.sample, second.sample)
+		answers = p.ping(ctx, rec, answers)
 	}
+	recordReach(rec, answers)
 	loads := compare(first, last, span)
 	recordLoads(rec, loads, span)
 	recordKeys(rec, loads)

@@ -221,11 +221,14 @@ func TestReach(t *testing.T) {
 	up, down := fakeDB{name: "shard0"}, fakeDB{name: "shard1", err: fmt.Errorf("select 1: %w", source.ErrRefused)}
 	hung := fakeDB{name: "shard2", err: source.ErrHung, hang: 300 * time.Millisecond}
 	denied := fakeDB{name: "shard3", err: source.ErrDenied}
-	probetest.Want(t, check(t, []database{up, up}, start.doc()), "unreachable", 0)
-	ev := check(t, []database{up, down, hung, denied}, start.doc())
+	ev := check(t, []database{up, up}, start.doc())
+	probetest.Want(t, ev, "unreachable", 0)
+	probetest.Want(t, ev, "ping_seconds", 0.001)
+	ev = check(t, []database{up, down, hung, denied}, start.doc())
 	probetest.Want(t, ev, "unreachable", 2)
-	if ev.Cost.Queries != 4 {
-		t.Errorf("queries: got %d, want 4", ev.Cost.Queries)
+	probetest.WantMissing(t, ev, "ping_seconds", "shard1: select 1: ")
+	if ev.Cost.Queries != 5 {
+		t.Errorf("queries: got %d, want one on each, and another where it was answered", ev.Cost.Queries)
 	}
 	probetest.WantMissing(t, check(t, []database{up, denied}, start.doc()), "unreachable", "shard3")
 
@@ -240,6 +243,38 @@ func TestReach(t *testing.T) {
 	if len(ev.Rows) != 5 {
 		t.Errorf("rows: got %d, want the shards", len(ev.Rows))
 	}
+}
+
+// dying answers until it has been asked so often.
+type dying struct {
+	fakeDB
+	after atomic.Int64
+	last  error
+}
+
+func (d *dying) Ping(ctx context.Context, cost *probes.Cost) (time.Duration, error) {
+	if d.after.Add(-1) < 0 {
+		cost.Queries++
+		return 0, d.last
+	}
+	return d.fakeDB.Ping(ctx, cost)
+}
+
+// TestDiesDuringTheRun: a shard that answered at first and no longer does is
+// dead; one that could not be asked again, as the run ended, is as it was.
+func TestDiesDuringTheRun(t *testing.T) {
+	t.Parallel()
+	db := &dying{fakeDB: fakeDB{name: "shard0"}, last: fmt.Errorf("select 1: %w", source.ErrHung)}
+	db.after.Store(1)
+	ev := check(t, []database{db, fakeDB{name: "shard1"}}, start.doc())
+	probetest.Want(t, ev, "unreachable", 1)
+	probetest.WantMissing(t, ev, "ping_seconds", "shard0: select 1: hung")
+
+	db = &dying{fakeDB: fakeDB{name: "shard0"}, last: source.ErrInterrupted}
+	db.after.Store(1)
+	ev = check(t, []database{db}, start.doc())
+	probetest.Want(t, ev, "unreachable", 0)
+	probetest.Want(t, ev, "ping_seconds", 0.001)
 }
 
 func TestRealShards(t *testing.T) {
