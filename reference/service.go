@@ -26,12 +26,6 @@ import (
 // the answer, and a registration once begun is brought to its end.
 const backEndTimeout = time.Second
 
-// answerTimeout bounds how long a check waits for the back ends: a little more
-// than they are given, in case one does not heed its deadline. A check that the
-// filter or the local cache answers waits for nothing and needs no timer, which
-// would cost it a quarter of its time.
-const answerTimeout = backEndTimeout + backEndTimeout/2
-
 // Service answers whether a name is free, and gives names to users. It is safe
 // for concurrent use.
 type Service struct {
@@ -74,39 +68,36 @@ func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
 	if taken, known := s.Local.Get(n); known {
 		return Answer{Name: n, Taken: taken, By: Local}, nil
 	}
-	flight := s.flights.DoChan(n, func() (any, error) { return s.ask(context.WithoutCancel(ctx), n) })
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	select {
-	case r := <-flight:
-		a, _ := r.Val.(Answer)
-		return a, r.Err
-	case <-ctx.Done():
-		return Answer{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
-	}
+	// One asks for all who wait for the same name, and no longer than
+	// backEndTimeout, whoever of them goes away meanwhile.
+	v, err, _ := s.flights.Do(n, func() (any, error) { return s.ask(context.WithoutCancel(ctx), n) })
+	a, _ := v.(Answer)
+	return a, err
 }
 
 // ask asks Redis and, when Redis does not know, the shard. Without Redis the
 // shard is asked too, but by few at a time: a broken cache must not break the
 // database.
 func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, backEndTimeout)
-	defer cancel()
+	deadline := time.Now().Add(backEndTimeout)
 	ticket := s.Local.Begin(n)
-	known, lease, redisErr := s.askRedis(ctx, n)
+	known, lease, redisErr := s.askRedis(ctx, n) // has a timeout of its own, far shorter
 	switch {
-	case redisErr != nil:
-		s.redisFailed(redisErr)
-		if err := s.enterDegraded(ctx); err != nil {
-			return Answer{}, err
-		}
-		defer func() { <-s.degraded }()
 	case known == cache.Taken:
 		s.Local.Fill(n, ticket, true)
 		return Answer{Name: n, Taken: true, By: Redis}, nil
 	case known == cache.Free:
 		s.Local.Fill(n, ticket, false)
 		return Answer{Name: n, By: Redis}, nil
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if redisErr != nil {
+		s.redisFailed(redisErr)
+		if err := s.enterDegraded(ctx); err != nil {
+			return Answer{}, err
+		}
+		defer func() { <-s.degraded }()
 	}
 	_, taken, err := s.Shards.Lookup(ctx, n)
 	if err != nil {
