@@ -65,6 +65,8 @@ type Row struct {
 	Value float64 `json:"value"`
 	Unit  Unit    `json:"unit,omitempty"`
 	Note  string  `json:"note,omitempty"`
+	// Unknown says that Value was not measured: it is 0 then and not shown.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // Missing says which facts could not be measured and why.
@@ -125,6 +127,9 @@ type FactDoc struct {
 // Kind is a sort of probe that playbooks can name.
 type Kind struct {
 	Facts []FactDoc
+	// Tables are the tables whose rows it returns. Sentences in playbooks may
+	// name the first row of exactly these.
+	Tables []string
 	// New makes a probe from the options in the playbook. decode fills the
 	// pointer it is given, strictly, with error positions in the playbook's
 	// file; a kind without options need not call it. New does no I/O.

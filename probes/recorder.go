@@ -1,7 +1,7 @@
 package probes
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -78,10 +78,16 @@ func (r *Recorder) Evidence(source string, window time.Duration) (Evidence, erro
 	}
 	if len(r.ev.Facts) == 0 {
 		reasons := r.reasons[:min(len(r.reasons), 3)]
-		return r.ev, fmt.Errorf("nothing could be measured: %s", strings.Join(reasons, "; "))
+		return r.ev, errors.New(strings.Join(reasons, reasonSeparator))
 	}
 	return r.ev, nil
 }
+
+// reasonSeparator stands between the reasons for which nothing was measured.
+const reasonSeparator = "; "
+
+// Reasons takes apart the text of an error of [Recorder.Evidence].
+func Reasons(text string) []string { return strings.Split(text, reasonSeparator) }
 
 func (r *Recorder) set(name string, n Number, iv *Interval) {
 	if r.said[name] {

@@ -32,7 +32,8 @@ type Options struct {
 // behind api. api may be nil: every fact is then missing.
 func Kind(api *source.HTTP) probes.Kind {
 	return probes.Kind{
-		Facts: facts(),
+		Facts:  facts(),
+		Tables: []string{tableNames},
 		New: func(decode func(any) error) (probes.Probe, error) {
 			o := Options{Positives: 1000, MinAge: 5 * time.Second}
 			if err := decode(&o); err != nil {
@@ -155,12 +156,15 @@ func (p *probe) positives(ctx context.Context, rec *probes.Recorder) {
 		if s.Error == "" && s.Missing.Or(0) == 0 {
 			continue
 		}
-		note := fmt.Sprintf("%.0f of %.0f existing names unknown to the filter", s.Missing.Or(0), s.Sampled.Or(0))
+		row := probes.Row{Table: tableNames, Key: s.Shard}
+		row.Note = fmt.Sprintf("%.0f of %.0f existing names unknown to the filter", s.Missing.Or(0), s.Sampled.Or(0))
+		row.Value, row.Unknown = s.Missing.Or(0), s.Missing.Why() != ""
 		if s.Error != "" {
-			note = "could not be sampled: " + s.Error
+			row.Value, row.Unknown = 0, true
+			row.Note = "could not be sampled: " + s.Error
 			blind = fmt.Sprintf("no existing names could be sampled (%s: %s)", s.Shard, s.Error)
 		}
-		rec.Row(probes.Row{Table: "existing names", Key: s.Shard, Value: s.Missing.Or(0), Note: note})
+		rec.Row(row)
 	}
 	if blind == "" {
 		blind = "no existing names could be sampled"
@@ -169,6 +173,10 @@ func (p *probe) positives(ctx context.Context, rec *probes.Recorder) {
 	missing := doc.Missing.If(doc.Sampled.Or(0) > 0, blind)
 	rec.Set("positives_missing", missing.If(missing.Or(0) <= doc.Sampled.Or(0), "missing is larger than sampled"))
 }
+
+// tableNames has the shards whose names the filter lacks, or that could not be
+// asked.
+const tableNames = "existing names"
 
 // maxRows bounds the table of shards.
 const maxRows = 16

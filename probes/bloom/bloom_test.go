@@ -211,6 +211,9 @@ func TestPositives(t *testing.T) {
 	ev = check(t, checker(t, healthyDoc, blind, tester(0, nil)))
 	probetest.Want(t, ev, "positives_tested", 0)
 	probetest.WantMissing(t, ev, "positives_missing", "shard1: timeout")
+	if len(ev.Rows) == 0 || !ev.Rows[len(ev.Rows)-1].Unknown {
+		t.Errorf("rows: got %+v, want no number for a shard that could not be sampled", ev.Rows)
+	}
 }
 
 func TestLeftOutIsNotZero(t *testing.T) {

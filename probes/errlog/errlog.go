@@ -35,7 +35,8 @@ const (
 // service behind api. api may be nil: every fact is then missing.
 func Kind(api *source.HTTP) probes.Kind {
 	return probes.Kind{
-		Facts: facts(),
+		Facts:  facts(),
+		Tables: []string{"changes", "errors"},
 		New: func(decode func(any) error) (probes.Probe, error) {
 			o := Options{Lookback: defaultLookback}
 			if err := decode(&o); err != nil {

@@ -47,7 +47,8 @@ var _ server = (*source.Redis)(nil)
 
 func kind(api *source.HTTP, s server) probes.Kind {
 	return probes.Kind{
-		Facts: append(serverFacts(), clientFacts()...),
+		Facts:  append(serverFacts(), clientFacts()...),
+		Tables: []string{"redis server"},
 		New: func(decode func(any) error) (probes.Probe, error) {
 			var o Options
 			if err := decode(&o); err != nil {

@@ -60,6 +60,9 @@ func compare(first, last reading, span source.Span) []load {
 	return loads
 }
 
+// failing reports whether most requests to the shard fail.
+func (l load) failing() bool { return l.failures.Or(0) > failingRatio }
+
 // recordLoads records how requests, errors and time spread over the shards.
 func recordLoads(rec *probes.Recorder, loads []load, span source.Span) {
 	count := probes.Known(float64(len(loads)))
@@ -68,7 +71,7 @@ func recordLoads(rec *probes.Recorder, loads []load, span source.Span) {
 	for _, l := range loads {
 		requests = requests.Plus(l.requests)
 		failed = failed.Plus(l.errors)
-		if l.failures.Or(0) > failingRatio {
+		if l.failing() {
 			failing = failing.Plus(probes.Known(1))
 		}
 		if _, ok := l.errors.Get(); !ok {

@@ -90,7 +90,7 @@ func note(answers []answer, shard string) string {
 // tells nothing about them.
 func reachRows(rec *probes.Recorder, answers []answer) {
 	for _, a := range answers[:min(len(answers), maxShardRows)] {
-		row := probes.Row{Table: "shards", Key: clip(a.shard), Unit: probes.Bool, Note: note(answers, a.shard)}
+		row := probes.Row{Table: tableShards, Key: clip(a.shard), Unit: probes.Bool, Note: note(answers, a.shard)}
 		if a.err == nil {
 			row.Value = 1
 		}

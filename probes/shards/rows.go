@@ -21,6 +21,45 @@ const (
 	maxKeyRunes   = 64
 )
 
+// The tables of the probe.
+const (
+	tableFailing = "failing" // shards that are down or fail most requests
+	tableBusiest = "busiest" // the shard that draws too much, if one does
+	tableShards  = "shards"
+	tableKeys    = "top keys"
+)
+
+// skewed is from how many times an even share on a shard draws too much.
+const skewed = 1.5
+
+// troubleRows names the shards that a report is likely to be about.
+func troubleRows(rec *probes.Recorder, loads []load, answers []answer) {
+	named := make(map[string]bool)
+	failing := func(shard, note string) {
+		if !named[shard] && len(named) < maxShardRows {
+			rec.Row(probes.Row{Table: tableFailing, Key: clip(shard), Value: 1, Unit: probes.Bool, Note: note})
+		}
+		named[shard] = true
+	}
+	for _, l := range loads {
+		if l.failing() {
+			failing(l.last.Shard, fmt.Sprintf("%.0f of %.0f requests failed", l.errors.Or(0), l.requests.Or(0)))
+		}
+	}
+	for _, a := range answers {
+		if source.Dead(a.err) {
+			failing(a.shard, note(answers, a.shard))
+		}
+	}
+	if len(loads) == 0 {
+		return
+	}
+	hot := busiest(loads)
+	if share, ok := hot.share.Get(); ok && share*float64(len(loads)) > skewed {
+		rec.Row(probes.Row{Table: tableBusiest, Key: clip(hot.last.Shard), Value: share, Unit: probes.Ratio})
+	}
+}
+
 // byLoad returns the shards, busiest first, in the service's order where equal.
 func byLoad(loads []load) []load {
 	sorted := slices.Clone(loads)
@@ -33,11 +72,24 @@ func byLoad(loads []load) []load {
 	return sorted
 }
 
-// shardRows lists the shards, busiest first.
+// byTrouble returns the shards that fail first, then the busiest.
+func byTrouble(loads []load, answers []answer) []load {
+	sorted := byLoad(loads)
+	rank := func(l load) int {
+		if l.failing() || slices.ContainsFunc(answers, func(a answer) bool { return a.shard == l.last.Shard && source.Dead(a.err) }) {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(sorted, func(a, b load) int { return cmp.Compare(rank(a), rank(b)) })
+	return sorted
+}
+
+// shardRows lists the shards, those that fail first, then the busiest.
 func shardRows(rec *probes.Recorder, loads []load, answers []answer) {
-	for _, l := range byLoad(loads)[:min(len(loads), maxShardRows)] {
+	for _, l := range byTrouble(loads, answers)[:min(len(loads), maxShardRows)] {
 		var notes []string
-		row := probes.Row{Table: "shards", Key: clip(l.last.Shard)}
+		row := probes.Row{Table: tableShards, Key: clip(l.last.Shard)}
 		requests, counted := l.requests.Get()
 		if share, ok := l.share.Get(); ok {
 			row.Value, row.Unit = share, probes.Ratio
@@ -46,8 +98,10 @@ func shardRows(rec *probes.Recorder, loads []load, answers []answer) {
 			row.Value = requests
 			notes = append(notes, "requests in the window")
 		} else {
-			row.Value = l.last.Requests.Or(0)
-			notes = append(notes, "requests since the start")
+			since, known := l.last.Requests.Get()
+			if row.Value, row.Unknown = since, !known; known {
+				notes = append(notes, "requests since the start")
+			}
 		}
 		if v, ok := l.latency.Get(); ok {
 			notes = append(notes, milliseconds(v)+" mean")
@@ -93,7 +147,7 @@ func keyRows(rec *probes.Recorder, loads []load) {
 			if suspicious(k.Key) {
 				text += "; looks like a constant, not a name"
 			}
-			rec.Row(probes.Row{Table: "top keys", Key: clip(k.Key), Value: bound, Note: text})
+			rec.Row(probes.Row{Table: tableKeys, Key: clip(k.Key), Value: bound, Note: text})
 		}
 	}
 }

@@ -41,7 +41,8 @@ var _ database = (*source.Postgres)(nil)
 
 func kind(api *source.HTTP, dbs []database) probes.Kind {
 	return probes.Kind{
-		Facts: facts(),
+		Facts:  facts(),
+		Tables: []string{tableFailing, tableBusiest, tableShards, tableKeys},
 		New: func(decode func(any) error) (probes.Probe, error) {
 			var o Options
 			if err := decode(&o); err != nil {
@@ -77,6 +78,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 			rec.Set("shards_total", probes.Known(float64(len(p.dbs))))
 		}
 		rec.Miss(err.Error(), serviceFacts()...)
+		troubleRows(rec, nil, answers)
 		reachRows(rec, answers)
 		return rec.Evidence(p.name(), 0)
 	}
@@ -94,6 +96,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	recordLoads(rec, loads, span)
 	recordKeys(rec, loads)
 	recordPools(rec, loads, span)
+	troubleRows(rec, loads, answers)
 	shardRows(rec, loads, answers)
 	keyRows(rec, loads)
 	return rec.Evidence(p.name(), span.Duration())
@@ -138,7 +141,8 @@ func (p *probe) read(ctx context.Context, rec *probes.Recorder) (reading, error)
 		return r, fmt.Errorf("GET %s: the document has more than %d shards", source.PathShards, maxShards)
 	}
 	seen := make(map[string]bool, len(r.shards))
-	for _, s := range r.shards {
+	for i, s := range r.shards {
+		r.shards[i].Pool = s.Pool.Sane()
 		if s.Shard == "" || seen[s.Shard] {
 			return r, fmt.Errorf("GET %s: the shards do not have names of their own", source.PathShards)
 		}

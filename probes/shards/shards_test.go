@@ -180,6 +180,51 @@ func TestFailingShard(t *testing.T) {
 	probetest.Want(t, ev, "failing", 1)
 	probetest.Want(t, ev, "error_ratio", 40.0/350)
 	probetest.Want(t, ev, "pool_timeouts_rate", 80)
+	if got := firstRow(ev, "failing"); got.Key != "shard3" || got.Note != "40 of 50 requests failed" {
+		t.Errorf("failing: got %+v", got)
+	}
+	if got := firstRow(ev, "shards"); got.Key != "shard3" {
+		t.Errorf("the first of the shards: got %+v, want the one that fails", got)
+	}
+	if got := firstRow(ev, "busiest"); got.Key != "" {
+		t.Errorf("busiest: got %+v, want none where requests are spread evenly", got)
+	}
+	// One that only the agent finds dead, under a name of its own.
+	ev = check(t, []database{fakeDB{name: "db7", err: source.ErrHung}}, start.doc(), sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1700, 1100, 1100, 1100}}.doc())
+	if got := firstRow(ev, "failing"); got.Key != "db7" {
+		t.Errorf("failing: got %+v", got)
+	}
+	if got := firstRow(ev, "busiest"); got.Key != "shard0" {
+		t.Errorf("busiest: got %+v", got)
+	}
+}
+
+func firstRow(ev probes.Evidence, table string) probes.Row {
+	for _, r := range ev.Rows {
+		if r.Table == table {
+			return r
+		}
+	}
+	return probes.Row{}
+}
+
+// TestUnknownIsNotZero: a shard about which nothing is told has no share of 0.
+func TestUnknownIsNotZero(t *testing.T) {
+	t.Parallel()
+	ev := check(t, nil, `{"now":"2026-11-30T16:00:00Z","started_at":"2026-11-30T15:00:00Z","shards":[{"shard":"shard0","requests":"many"},{"shard":"shard1","requests":5}]}`)
+	for _, r := range ev.Rows {
+		if r.Unknown != (r.Key == "shard0") {
+			t.Errorf("row: got %+v", r)
+		}
+	}
+}
+
+func TestContradictoryPool(t *testing.T) {
+	t.Parallel()
+	bad := sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1100, 1100, 1100, 1100}, inUse: []int{0, 9, 0, 0}}
+	ev := check(t, nil, start.doc(), bad.doc())
+	probetest.WantMissing(t, ev, "pool_in_use_ratio", "impossible: 9 connections in use in a pool of 8")
+	probetest.Want(t, ev, "pool_pending", 0)
 }
 
 func TestResetAndChangedList(t *testing.T) {
@@ -240,8 +285,8 @@ func TestReach(t *testing.T) {
 	probetest.Want(t, ev, "unreachable", 5)
 	probetest.Want(t, ev, "shards_total", 5)
 	probetest.WantMissing(t, ev, "requests_rate", "no checker is configured")
-	if len(ev.Rows) != 5 {
-		t.Errorf("rows: got %d, want the shards", len(ev.Rows))
+	if len(ev.Rows) != 6 { // all of one name: named once as failing
+		t.Errorf("rows: got %d, want the shards, and what fails", len(ev.Rows))
 	}
 }
 

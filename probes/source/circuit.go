@@ -18,14 +18,23 @@ type circuit struct {
 	until time.Time
 }
 
-// check returns the earlier reason while the circuit is open.
+// check returns the earlier error while the circuit is open, and that the target
+// was not asked again.
 func (c *circuit) check() error {
+	if err := c.reason(); err != nil {
+		return fmt.Errorf("%w (not asked again)", err)
+	}
+	return nil
+}
+
+// reason returns the earlier error while the circuit is open.
+func (c *circuit) reason() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil || !time.Now().Before(c.until) {
 		return nil
 	}
-	return fmt.Errorf("%w (not asked again)", c.err)
+	return c.err
 }
 
 // note opens the circuit when err means a dead target and closes it when there

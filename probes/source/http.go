@@ -126,10 +126,11 @@ func (h *HTTP) Post(ctx context.Context, cost *probes.Cost, path string, body, i
 
 func (h *HTTP) do(ctx context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte, into any) error {
 	slow := h.circuit(path)
-	for _, c := range []*circuit{&h.dead, slow} {
-		if err := c.check(); err != nil {
-			return fmt.Errorf("%s %s: %w", method, path, err)
-		}
+	if err := h.dead.reason(); err != nil {
+		return h.silent(err)
+	}
+	if err := slow.check(); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	answer, err := h.send(ctx, cost, method, path, query, body)
 	// A hung document says nothing about the others, which do not wait for the
@@ -139,6 +140,9 @@ func (h *HTTP) do(ctx context.Context, cost *probes.Cost, method, path string, q
 	} else if ctx.Err() == nil {
 		h.dead.note(err)
 	}
+	if errors.Is(err, ErrRefused) || errors.Is(err, ErrUnreachable) {
+		return h.silent(err)
+	}
 	if err == nil {
 		err = decode(answer, into)
 	}
@@ -147,6 +151,12 @@ func (h *HTTP) do(ctx context.Context, cost *probes.Cost, method, path string, q
 	}
 	slow.note(nil)
 	return nil
+}
+
+// silent says that the service as a whole does not answer, in the same words
+// whatever it was asked for, so that a report can say it once.
+func (h *HTTP) silent(err error) error {
+	return fmt.Errorf("the service does not answer (%s: %w)", h.base, err)
 }
 
 func (h *HTTP) circuit(path string) *circuit {
