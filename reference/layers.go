@@ -20,16 +20,34 @@ import (
 // What a request can fail with, beside what is wrong with its name.
 var (
 	ErrTaken       = errors.New("name is taken")
+	ErrMobile      = errors.New("mobile number must be a + and 8 to 15 digits")
+	ErrMobileTaken = shard.ErrMobileTaken
 	ErrUnavailable = errors.New("temporarily unavailable")
 )
+
+// DownError is an [ErrUnavailable] that says what is down.
+type DownError struct {
+	What string // may be shown to anybody
+	Err  error  // may not
+}
+
+// Error implements error.
+func (e *DownError) Error() string {
+	return ErrUnavailable.Error() + ": " + e.What + ": " + e.Err.Error()
+}
+
+// Unwrap returns ErrUnavailable and the cause.
+func (e *DownError) Unwrap() []error { return []error{ErrUnavailable, e.Err} }
 
 // Layer names a layer, as the diagnostic contract spells it.
 type Layer string
 
 // The layers that answer or fail.
 const (
+	Guard Layer = "guard"
 	Bloom Layer = "bloom"
 	Local Layer = "local"
+	Cache Layer = "cache" // of a failure of either cache to tell the truth
 	Redis Layer = "redis"
 	Shard Layer = "shard"
 	Event Layer = "event"
@@ -54,17 +72,23 @@ type Layers struct {
 	Relay     *event.Relay      // is woken after each commit
 	Consumers []*event.Consumer // for their figures
 	FollowUps *event.Hook       // tells the profile service; for its URL
+	// CoolDown is how long a released name stays nobody's; 0 means [name.CoolDown].
+	CoolDown time.Duration
 	// Failed is told of every failure. It must not block.
 	Failed func(Failure)
 }
 
-// degradedChecks is how many checks may be at the shards at a time while Redis
-// fails.
-const degradedChecks = 16
+// degradedChecks is how many checks may be at one shard at a time while Redis
+// fails: half of its connections. A shard that hangs keeps none but its own.
+const degradedChecks = 4
 
 // New joins the layers, all of which must be there. The caller closes them.
 func New(l Layers) *Service {
-	return &Service{Layers: l, degraded: make(chan struct{}, degradedChecks)}
+	s := &Service{Layers: l}
+	for range l.Shards.Len() {
+		s.degraded = append(s.degraded, make(chan struct{}, degradedChecks))
+	}
+	return s
 }
 
 // SetWriteOnRead makes checks write to the filter, which they must not: a fault

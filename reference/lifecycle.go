@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/regpath/diagnose/reference/name"
@@ -59,13 +60,49 @@ func (s *Service) move(ctx context.Context, raw string, userID int64, to name.St
 		if err := name.CanMove(row.State, to); err != nil {
 			return err
 		}
-		moved, err := s.Shards.Move(ctx, shard.Move{Name: n, From: row.State, To: to, UserID: userID, At: time.Now()})
+		now := time.Now()
+		moved, err := s.Shards.Move(ctx, shard.Move{Name: n, From: row.State, To: to, UserID: userID, At: now, RecyclableAt: s.recyclableAt(to, now)})
 		if err != nil {
 			return s.shardFailed(n, err)
 		}
 		if moved {
+			s.Relay.Wake(s.Shards.Owner(n))
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: the name is being moved", ErrUnavailable)
 }
+
+// recyclableAt is the end of the cool-down that begins now.
+func (s *Service) recyclableAt(to name.State, now time.Time) time.Time {
+	if to != name.Released || s.CoolDown == 0 {
+		return time.Time{} // the shard's default
+	}
+	return now.Add(s.CoolDown)
+}
+
+// freed counts the names that became available through this instance, and those
+// of which the caches were told.
+type freed struct{ names, told atomic.Uint64 }
+
+// Freed makes the caches of every instance forget a name that has just become
+// available. The filter cannot forget: until it is rebuilt, it says "maybe", which
+// costs a look-up.
+func (s *Service) Freed(ctx context.Context, n string) {
+	s.freed.names.Add(1)
+	s.Relay.Wake(s.Shards.Owner(n))
+	if s.faults.keepStale.Load() {
+		return
+	}
+	err := s.Redis.Released(ctx, n, time.Now())
+	s.redisFailed(err)
+	s.Local.Forget(n)
+	s.flights.Forget(n)
+	if err == nil {
+		s.freed.told.Add(1)
+	}
+}
+
+// FreedNames returns how many names became available through this instance, and
+// of how many of them Redis was told at once.
+func (s *Service) FreedNames() (names, told uint64) { return s.freed.names.Load(), s.freed.told.Load() }

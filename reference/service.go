@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -32,8 +33,10 @@ type Service struct {
 	Layers
 
 	flights     singleflight.Group
-	degraded    chan struct{} // bounds the checks that reach a shard because Redis failed
+	degraded    []chan struct{} // bounds the checks that reach a shard because Redis failed
 	writeOnRead atomic.Bool
+	faults      faults
+	freed       freed
 }
 
 // Answer is the answer to a check. Free is advice: only a registration decides.
@@ -70,7 +73,7 @@ func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
 	}
 	// One asks for all who wait for the same name, and no longer than
 	// backEndTimeout, whoever of them goes away meanwhile.
-	v, err, _ := s.flights.Do(n, func() (any, error) { return s.ask(context.WithoutCancel(ctx), n) })
+	v, err, _ := s.share(n, func() (any, error) { return s.ask(context.WithoutCancel(ctx), n) })
 	a, _ := v.(Answer)
 	return a, err
 }
@@ -94,10 +97,11 @@ func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
 	defer cancel()
 	if redisErr != nil {
 		s.redisFailed(redisErr)
-		if err := s.enterDegraded(ctx); err != nil {
+		leave, err := s.enterDegraded(ctx, n, redisErr)
+		if err != nil {
 			return Answer{}, err
 		}
-		defer func() { <-s.degraded }()
+		defer leave()
 	}
 	_, taken, err := s.Shards.Lookup(ctx, n)
 	if err != nil {
@@ -125,9 +129,18 @@ func (s *Service) askRedis(ctx context.Context, n string) (known cache.Answer, l
 // Errors are those of package name, ErrTaken, and ErrUnavailable, after which
 // the outcome is open: a repetition is told.
 func (s *Service) Register(ctx context.Context, raw string) (Registration, error) {
+	return s.RegisterMobile(ctx, raw, "")
+}
+
+// RegisterMobile is Register for a user with a mobile number, which nobody else
+// may have; empty is none. Its errors are ErrMobile and ErrMobileTaken, too.
+func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Registration, error) {
 	n, err := name.Registrable(raw)
 	if err != nil {
 		return Registration{}, err
+	}
+	if !validMobile(mobile) {
+		return Registration{}, ErrMobile
 	}
 	id, err := s.IDs.Next(ctx)
 	if err != nil {
@@ -136,8 +149,13 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backEndTimeout)
 	defer cancel()
-	claim := shard.Claim{Name: n, UserID: id, At: time.Now()}
+	claim := shard.Claim{Name: n, UserID: id, At: time.Now(), Mobile: mobile}
+	if s.faults.trustFree.Load() && s.acknowledged(ctx, claim) {
+		return Registration{Name: n, UserID: id}, nil
+	}
 	switch won, err := s.claim(ctx, claim); {
+	case errors.Is(err, ErrMobileTaken):
+		return Registration{}, ErrMobileTaken
 	case err != nil:
 		return Registration{}, s.shardFailed(n, err)
 	case !won:
@@ -149,6 +167,9 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 	s.Filter.Add(n, bloom.Register) // the one write channel
 	s.remember(n, s.Redis.Claimed(ctx, n))
 	s.Relay.Wake(s.Shards.Owner(n)) // everything else follows the event
+	if s.faults.inline.Load() {
+		s.followInline(ctx, claim)
+	}
 	return Registration{Name: n, UserID: id}, nil
 }
 
@@ -157,8 +178,12 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 // for the row may yet appear: a needless "maybe" costs a look-up, a missing one
 // is a lie.
 func (s *Service) claim(ctx context.Context, c shard.Claim) (won bool, err error) {
-	won, err = s.Shards.Claim(ctx, c)
-	if err == nil || errors.Is(err, shard.ErrNoConnection) {
+	if c.Mobile == "" {
+		won, err = s.Shards.Claim(ctx, c)
+	} else {
+		won, err = s.Shards.ClaimMobile(ctx, c)
+	}
+	if err == nil || errors.Is(err, shard.ErrNoConnection) || errors.Is(err, ErrMobileTaken) {
 		return won, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backEndTimeout)
@@ -179,13 +204,22 @@ func (s *Service) remember(n string, redisErr error) {
 	s.flights.Forget(n)
 }
 
-func (s *Service) enterDegraded(ctx context.Context) error {
+func (s *Service) enterDegraded(ctx context.Context, n string, cause error) (leave func(), err error) {
+	slots := s.degraded[s.Shards.Owner(n)]
 	select {
-	case s.degraded <- struct{}{}:
-		return nil
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
 	case <-ctx.Done():
-		return fmt.Errorf("%w: redis failed and the shards are busy", ErrUnavailable)
+		return nil, &DownError{What: "redis does not answer and " + s.shardOf(n) + " is busy", Err: cause}
 	}
+}
+
+func (s *Service) shardOf(n string) string { return "shard" + strconv.Itoa(s.Shards.Owner(n)) }
+
+// validMobile wants E.164 as it is written, or nothing.
+func validMobile(m string) bool {
+	digits, plus := strings.CutPrefix(m, "+")
+	return m == "" || plus && len(digits) >= 8 && len(digits) <= 15 && strings.Trim(digits, "0123456789") == ""
 }
 
 func (s *Service) redisFailed(err error) {
@@ -195,6 +229,6 @@ func (s *Service) redisFailed(err error) {
 }
 
 func (s *Service) shardFailed(n string, err error) error {
-	s.Failed(Failure{Layer: Shard, Target: "shard" + strconv.Itoa(s.Shards.Owner(n)), Err: err})
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	s.Failed(Failure{Layer: Shard, Target: s.shardOf(n), Err: err})
+	return &DownError{What: s.shardOf(n) + " does not answer", Err: err}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"os"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/regpath/diagnose/reference/cache"
+	"github.com/regpath/diagnose/reference/guard"
 	"github.com/regpath/diagnose/reference/local"
 )
 
@@ -75,6 +77,8 @@ spaces between several, for --shard-dsn.`,
 // flags are the flags as they were given.
 type flags struct {
 	redis, redisPasswordFile string
+	guardSecretFile          string
+	proxies                  []string
 	local.Options
 }
 
@@ -89,7 +93,16 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.Uint64Var(&f.Filter.Capacity, "filter-capacity", 0, "names to size the Bloom filter for (default half as much again as --names, or 1,000,000 with --shard-dsn)")
 	fs.Float64Var(&f.Filter.Rate, "filter-target-rate", 0.01, "false-positive rate to size the Bloom filter for")
 	fs.StringVar(&f.FollowUpURL, "followup-url", "", "service to tell of registrations (default a private one)")
+	fs.StringVar(&f.WelcomeURL, "welcome-url", "", "service that welcomes those who registered (default a private one)")
 	fs.IntVar(&f.Machine, "machine", 0, "machine number in user ids, 0 to 511, different for each instance")
+	fs.BoolVar(&f.LeaseMachine, "lease-machine", false, "take a machine number that is free from Redis, in place of --machine")
+	fs.StringVar(&f.Snapshot, "filter-snapshot", "", "file that keeps the Bloom filter between two runs")
+	fs.DurationVar(&f.CoolDown, "cool-down", 0, "how long a released name stays nobody's (default 90 days)")
+	fs.BoolVar(&f.Guard.On, "guard", false, "limit what one address, and all together, may ask; this machine is trusted")
+	fs.BoolVar(&f.Guard.Gate, "gate", false, "let every registration begin with an attempt, and challenge some when many come; needs --guard")
+	fs.BoolVar(&f.Guard.Strict, "guard-strict", false, "trust this machine no more than others, and limit the instance")
+	fs.StringArrayVar(&f.proxies, "trusted-proxy", nil, "network whose X-Forwarded-For is believed, as 10.0.0.0/8; once for each")
+	fs.StringVar(&f.guardSecretFile, "guard-secret-file", "", "file with the secret of challenges, the same on all instances (default one of this instance's own)")
 	fs.BoolVar(&f.Faults, "faults", false, "let anybody who reaches the port switch faults under /debug/fault/")
 }
 
@@ -137,6 +150,20 @@ func (f *flags) options(logger *slog.Logger) (local.Options, error) {
 			return o, fmt.Errorf("read redis password: %w", err)
 		}
 		o.Redis.Password = cache.Secret(strings.TrimRight(string(password), "\r\n"))
+	}
+	for _, text := range f.proxies {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return o, fmt.Errorf("--trusted-proxy: %w", err)
+		}
+		o.Guard.Proxies = append(o.Guard.Proxies, network)
+	}
+	if f.guardSecretFile != "" {
+		secret, err := os.ReadFile(f.guardSecretFile)
+		if err != nil {
+			return o, fmt.Errorf("read secret of the guard: %w", err)
+		}
+		o.Guard.Secret = guard.Secret(strings.TrimRight(string(secret), "\r\n"))
 	}
 	if err := o.Validate(); err != nil {
 		return o, err

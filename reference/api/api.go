@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/regpath/diagnose/reference"
+	"github.com/regpath/diagnose/reference/guard"
 	"github.com/regpath/diagnose/reference/name"
 )
 
@@ -38,6 +39,9 @@ type Options struct {
 	Service *reference.Service
 	Errors  *ErrorLog
 	Changes *ChangeLog
+	// Guard stands before the service, and Origin tells it who asks; nil for neither.
+	Guard  *guard.Guard
+	Origin *guard.Origin
 	// Faults is mounted at /debug/fault/; nil leaves the path unknown.
 	Faults http.Handler
 	Logger *slog.Logger
@@ -50,6 +54,9 @@ type Server struct {
 	changes         *ChangeLog
 	startedAt       time.Time
 	check, register *meter
+	attempt, move   *meter
+	guard           *guard.Guard
+	origin          *guard.Origin
 	stopping        atomic.Bool
 	http            *http.Server
 	room            sync.Pool // of *[answerRoom]byte
@@ -61,7 +68,8 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		service: o.Service, errors: o.Errors, changes: o.Changes, startedAt: time.Now(),
-		check: checkMeter(), register: registerMeter(),
+		check: checkMeter(), register: registerMeter(), attempt: newMeter("attempt"), move: newMeter("move"),
+		guard: o.Guard, origin: o.Origin,
 		room:    sync.Pool{New: func() any { return new([answerRoom]byte) }},
 		headers: []string{"application/json", "nosniff"},
 	}
@@ -72,6 +80,12 @@ func New(o Options) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/check", s.serveCheck)
 	mux.HandleFunc("POST /v1/register", s.serveRegister)
+	if s.guard != nil {
+		mux.HandleFunc("POST /v1/register/attempt", s.serveAttempt)
+	}
+	mux.HandleFunc("DELETE /v1/names/{name}", s.moves(name.Released, s.service.Release))
+	mux.HandleFunc("POST /v1/names/{name}/lock", s.moves(name.Locked, s.service.Lock))
+	mux.HandleFunc("GET /openapi.yaml", serveOpenAPI)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, status{"ok"}) })
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
@@ -128,6 +142,9 @@ func (s *Server) answerCheck(w http.ResponseWriter, r *http.Request) (code int, 
 	if err != nil {
 		return fail(w, err), ""
 	}
+	if s.guard != nil {
+		return s.guardedCheck(w, r, asked)
+	}
 	a, err := s.service.Check(r.Context(), asked)
 	if err != nil {
 		return fail(w, err), ""
@@ -142,6 +159,16 @@ type registered struct {
 	UserID int64  `json:"user_id,string"`
 }
 
+// registration is the body of POST /v1/register. The last three come from the
+// attempt, where the guard wants one.
+type registration struct {
+	Name    *string `json:"name"`
+	Mobile  string  `json:"mobile"`
+	Attempt string  `json:"attempt"`
+	Token   string  `json:"token"`
+	Answer  string  `json:"answer"`
+}
+
 func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	code, tag := s.answerRegister(w, r)
@@ -149,22 +176,26 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answerRegister(w http.ResponseWriter, r *http.Request) (code int, outcome string) {
-	var body struct {
-		Name *string `json:"name"`
-	}
+	var body registration
 	if err := decode(w, r, maxRegisterBody, &body); err != nil {
 		return fail(w, err), "invalid"
 	}
 	if body.Name == nil {
 		return fail(w, badRequest("name is missing")), "invalid"
 	}
-	got, err := s.service.Register(r.Context(), *body.Name)
+	if s.guard != nil {
+		if code := s.guardRegister(w, r, body); code != 0 {
+			return code, "refused"
+		}
+	}
+	got, err := s.service.RegisterMobile(r.Context(), *body.Name, body.Mobile)
+	s.learned(*body.Name, err)
 	switch {
 	case err == nil:
 		return write(w, http.StatusCreated, registered{Name: got.Name, UserID: got.UserID}), "created"
-	case errors.Is(err, reference.ErrTaken):
+	case errors.Is(err, reference.ErrTaken), errors.Is(err, reference.ErrMobileTaken):
 		return fail(w, err), "taken"
-	case invalidName(err):
+	case invalidName(err), errors.Is(err, reference.ErrMobile):
 		return fail(w, err), "invalid"
 	}
 	return fail(w, err), "failed"
@@ -215,16 +246,28 @@ func invalidName(err error) bool {
 func fail(w http.ResponseWriter, err error) (code int) {
 	code, text := http.StatusInternalServerError, "internal error"
 	var bad badRequest
+	down := (*reference.DownError)(nil)
 	switch {
-	case errors.As(err, &bad), invalidName(err):
+	case errors.As(err, &bad), invalidName(err), errors.Is(err, reference.ErrMobile):
 		code, text = http.StatusBadRequest, err.Error()
 	case errors.Is(err, errTooLarge):
 		code, text = http.StatusRequestEntityTooLarge, err.Error()
 	case errors.Is(err, reference.ErrTaken):
 		code, text = http.StatusConflict, reference.ErrTaken.Error()
+	case errors.Is(err, reference.ErrMobileTaken):
+		code, text = http.StatusConflict, reference.ErrMobileTaken.Error()
+	case errors.Is(err, reference.ErrNotFound):
+		code, text = http.StatusNotFound, reference.ErrNotFound.Error()
+	case errors.Is(err, reference.ErrNotOwner):
+		code, text = http.StatusForbidden, reference.ErrNotOwner.Error()
+	case errors.Is(err, name.ErrMove):
+		code, text = http.StatusConflict, err.Error()
 	case errors.Is(err, reference.ErrUnavailable):
 		w.Header().Set("Retry-After", "1")
 		code, text = http.StatusServiceUnavailable, reference.ErrUnavailable.Error()
+		if errors.As(err, &down) {
+			text += ": " + down.What
+		}
 	}
 	return write(w, code, struct {
 		Error string `json:"error"`

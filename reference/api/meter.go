@@ -3,6 +3,7 @@ package api
 import (
 	"maps"
 	"net/http"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -29,11 +30,19 @@ type meter struct {
 	// tags counts what was particular to the endpoint: the layer that answered
 	// a check, the outcome of a registration.
 	tags map[string]uint64
+	// byTag has the latency of the requests with each tag.
+	byTag map[string]*tagged
+}
+
+// tagged is the latency of the requests with one tag.
+type tagged struct {
+	counts []uint64 // not cumulative
+	busy   time.Duration
 }
 
 // newMeter returns a meter that shows the tags given from the beginning.
 func newMeter(endpoint string, tags ...string) *meter {
-	m := &meter{endpoint: endpoint, le: bounds(), codes: map[int]uint64{}, tags: map[string]uint64{}}
+	m := &meter{endpoint: endpoint, le: bounds(), codes: map[int]uint64{}, tags: map[string]uint64{}, byTag: map[string]*tagged{}}
 	m.counts = make([]atomic.Uint64, len(m.le)+1)
 	for _, t := range tags {
 		m.tags[t] = 0
@@ -52,14 +61,33 @@ func registerMeter() *meter {
 // done counts a request that was answered with code after took. An empty tag
 // is none.
 func (m *meter) done(code int, tag string, took time.Duration) {
-	m.counts[sort.SearchFloat64s(m.le, took.Seconds())].Add(1)
+	bucket := sort.SearchFloat64s(m.le, took.Seconds())
+	m.counts[bucket].Add(1)
 	m.busy.Add(int64(took))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.codes[code]++
 	if tag != "" {
 		m.tags[tag]++
+		t := m.byTag[tag]
+		if t == nil {
+			t = &tagged{counts: make([]uint64, len(m.counts))}
+			m.byTag[tag] = t
+		}
+		t.counts[bucket]++
+		t.busy += took
 	}
+}
+
+// readTags returns the latency by tag.
+func (m *meter) readTags() map[string]tagged {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make(map[string]tagged, len(m.byTag))
+	for tag, t := range m.byTag {
+		out[tag] = tagged{counts: slices.Clone(t.counts), busy: t.busy}
+	}
+	return out
 }
 
 // reading is the state of a meter at one moment.

@@ -41,6 +41,8 @@ type collector struct {
 	shardPool                                               pool
 	shardRequests, shardFailed, shardSeconds, localCacheLen *prometheus.Desc
 	events                                                  eventDescs
+	guard                                                   guardDescs
+	layerLatency                                            *prometheus.Desc
 }
 
 // pool describes the metrics of a connection pool.
@@ -93,7 +95,8 @@ func newCollector(s *Server) *collector {
 	c.shardRequests = d("shard_requests_total", "Look-ups and inserts.", "shard")
 	c.shardFailed = d("shard_request_errors_total", "Look-ups and inserts that failed.", "shard")
 	c.shardSeconds = d("shard_request_seconds_total", "Time inside look-ups and inserts.", "shard")
-	c.events = newEventDescs(d)
+	c.events, c.guard = newEventDescs(d), newGuardDescs(d)
+	c.layerLatency = d("answer_duration_seconds", "Time to answer a check by the layer that answered.", "layer")
 	return c
 }
 
@@ -116,6 +119,18 @@ func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
 	s <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
+// histogram takes counts that are not cumulative, one more than bounds.
+func (s sink) histogram(d *prometheus.Desc, le []float64, counts []uint64, total float64, labels ...string) {
+	cumulative, sum := make(map[float64]uint64, len(le)), uint64(0)
+	for i, n := range counts {
+		sum += n
+		if i < len(le) {
+			cumulative[le[i]] = sum
+		}
+	}
+	s <- prometheus.MustNewConstHistogram(d, sum, total, cumulative, labels...)
+}
+
 func (s sink) pool(d pool, p poolDoc, labels ...string) {
 	s.gauge(d.total, float64(p.InUse+p.Idle), labels...)
 	s.gauge(d.idle, float64(p.Idle), labels...)
@@ -134,6 +149,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collectBloom(s)
 	c.collectRedis(s)
 	c.collectEvents(s)
+	c.collectGuard(s)
+	c.collectLayers(s)
 	for _, x := range c.server.shardsDoc().Shards {
 		s.pool(c.shardPool, x.Pool, x.Shard)
 		s.counter(c.shardRequests, float64(x.Requests), x.Shard)
@@ -152,14 +169,7 @@ func (c *collector) collectRequests(s sink) {
 		for code, n := range r.codes {
 			s.counter(c.requests, float64(n), r.endpoint, strconv.Itoa(code))
 		}
-		cumulative, sum := make(map[float64]uint64, len(r.le)), uint64(0)
-		for i, n := range r.counts {
-			sum += n
-			if i < len(r.le) {
-				cumulative[r.le[i]] = sum
-			}
-		}
-		s <- prometheus.MustNewConstHistogram(c.latency, sum, r.busy.Seconds(), cumulative, r.endpoint)
+		s.histogram(c.latency, r.le, r.counts, r.busy.Seconds(), r.endpoint)
 	}
 	for layer, n := range check.tags {
 		s.counter(c.answers, float64(n), layer)

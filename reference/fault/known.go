@@ -23,6 +23,8 @@ type Patient struct {
 	// Delay opens a way to the target on which everything takes longer, and
 	// returns its address; closing ends it.
 	Delay func(target string, each time.Duration) (address string, closing func(), err error)
+	// SetClock sets the clock of the user ids wrong by so much.
+	SetClock func(by time.Duration)
 	// Redis and Shard are servers that may be stopped; nil where the checker
 	// does not own them.
 	Redis, Shard *Server

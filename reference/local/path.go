@@ -42,6 +42,16 @@ type Options struct {
 	WelcomeURL string
 	// Machine is the machine number in user ids, 0 to 511.
 	Machine int
+	// LeaseMachine takes a machine number that is free from Redis, which all instances share, in place of Machine.
+	LeaseMachine bool
+	// CoolDown is how long a released name stays nobody's; 0 means 90 days.
+	CoolDown time.Duration
+	// ReclaimEvery is the pause between two looks for names whose cool-down is over; 0 means a minute.
+	ReclaimEvery time.Duration
+	// Snapshot is a file that keeps the filter between two runs; empty for none.
+	Snapshot string
+	// Guard limits what one address, and all together, may ask. Loopback is trusted.
+	Guard GuardOptions
 	// Faults mounts the switches under /debug/fault/.
 	Faults bool
 	// Listen is where HTTP is served; empty means a free port of 127.0.0.1.
@@ -87,6 +97,12 @@ func (o Options) Validate() error {
 	}
 	if o.Machine < 0 || o.Machine >= id.Machines {
 		return fmt.Errorf("machine number must lie between 0 and %d, got %d", id.Machines-1, o.Machine)
+	}
+	if o.CoolDown < 0 || o.ReclaimEvery < 0 {
+		return fmt.Errorf("cool-down (%s) and pause of the reclaim job (%s) must not be negative", o.CoolDown, o.ReclaimEvery)
+	}
+	if err := o.Guard.validate(); err != nil {
+		return err
 	}
 	_, _, err := o.Filter.Size()
 	return err
@@ -143,7 +159,7 @@ func (p *Path) start(ctx context.Context, o Options) error {
 			return proxy.Addr(), proxy.Close, nil
 		},
 	}
-	layers, err := p.layers(ctx, o, log.Record, &patient)
+	layers, machine, err := p.layers(ctx, o, log.Record, &patient)
 	if err != nil {
 		return err
 	}
@@ -155,19 +171,23 @@ func (p *Path) start(ctx context.Context, o Options) error {
 		o.FollowUpURL = cmp.Or(o.FollowUpURL, private+"/v1/profiles")
 		o.WelcomeURL = cmp.Or(o.WelcomeURL, private+"/v1/welcomes")
 	}
-	events, err := p.openEvents(ctx, o, o.Machine, &layers)
+	events, err := p.openEvents(ctx, o, machine, &layers)
 	if err != nil {
 		return err
 	}
 	p.Service = reference.New(layers)
 	events.run(ctx, layers)
-	if err := p.Service.RebuildFilter(ctx, o.Filter); err != nil {
-		return fmt.Errorf("build filter: %w", err)
+	if err := p.fillFilter(ctx, o); err != nil {
+		return err
 	}
 	if s := p.Service.Filter.Stats(); s.NamesAdded() > o.Filter.Capacity {
 		o.Logger.Warn("filter is too small", "names", s.NamesAdded(), "capacity", o.Filter.Capacity)
 	}
+	p.startReclaim(ctx, o, layers.Failed)
 	options := api.Options{Service: p.Service, Errors: log, Changes: changes, Logger: o.Logger}
+	if options.Guard, options.Origin, err = p.openGuard(o.Guard, layers.Redis.Options(), layers.Failed); err != nil {
+		return err
+	}
 	if o.Faults {
 		patient.Service = p.Service
 		p.Faults = fault.NewRegistry(fault.Known(patient))
@@ -203,26 +223,23 @@ func (p *Path) serve(ctx context.Context, address string, server *api.Server) er
 }
 
 // layers opens every layer and fills in what the patient has of its own.
-func (p *Path) layers(ctx context.Context, o Options, failed func(reference.Failure), patient *fault.Patient) (reference.Layers, error) {
-	l := reference.Layers{Failed: failed}
-	var err error
-	if l.IDs, err = id.New(id.Fixed(o.Machine), time.Now); err != nil {
-		return l, err
-	}
+func (p *Path) layers(ctx context.Context, o Options, failed func(reference.Failure), patient *fault.Patient) (l reference.Layers, machine int, err error) {
+	l = reference.Layers{Failed: failed, CoolDown: o.CoolDown}
 	if l.Filter, err = bloom.New(o.Filter); err != nil {
-		return l, err
+		return l, 0, err
 	}
 	if l.Local, err = cache.NewLocal(o.LocalCache); err != nil {
-		return l, err
+		return l, 0, err
 	}
 	p.onClose(func() error { l.Local.Close(); return nil })
 	if l.Redis, err = p.openRedis(ctx, o, patient); err != nil {
-		return l, err
+		return l, 0, err
 	}
 	if l.Shards, err = p.openShards(ctx, o, patient); err != nil {
-		return l, err
+		return l, 0, err
 	}
-	return l, nil
+	l.IDs, machine, err = p.openIDs(ctx, o, l.Redis.Options(), patient, failed)
+	return l, machine, err
 }
 
 // Done is closed when the path serves no longer, because it was closed or because it failed; Close tells.
