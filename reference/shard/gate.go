@@ -50,6 +50,13 @@ func (g *gate) enter(ctx context.Context) error {
 	}
 }
 
+// vain counts a call that ended before anybody asked for a slot on its behalf.
+func (g *gate) vain(waited time.Duration) {
+	g.waits.Add(1)
+	g.waitTime.Add(int64(waited))
+	g.timeouts.Add(1)
+}
+
 // leave gives the slot back.
 func (g *gate) leave() { <-g.slots }
 

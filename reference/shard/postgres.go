@@ -36,6 +36,8 @@ type Postgres struct {
 	gate    *gate
 	tables  [SubTables]table
 	writes  [SubTables]postgresWrites
+	fresh   [SubTables]string // insert a name in a shared transaction
+	claims  claims
 	recycle string // the query of Recyclable
 	address string
 }
@@ -75,7 +77,7 @@ func OpenPostgres(ctx context.Context, dsn string, o PostgresOptions) (*Postgres
 		address: address(config.ConnConfig.Host, config.ConnConfig.Port),
 	}
 	for i, t := range p.tables {
-		p.writes[i] = newPostgresWrites(t.name)
+		p.writes[i], p.fresh[i] = newPostgresWrites(t.name), newInsertFresh(t.name)
 	}
 	p.recycle = recyclableQuery(p.tables)
 	if err := p.createTables(ctx); err != nil {
@@ -151,7 +153,13 @@ func (p *Postgres) Names(ctx context.Context, yield func(name string) error) err
 }
 
 // Pool implements [Store].
-func (p *Postgres) Pool() PoolStats { return p.gate.stats(int(p.pool.Stat().IdleConns())) }
+func (p *Postgres) Pool() PoolStats {
+	s := p.gate.stats(int(p.pool.Stat().IdleConns()))
+	if s.InUse == s.Size { // those who wait to share a transaction wait for a connection then
+		s.Pending = max(s.Pending, p.claims.waiting())
+	}
+	return s
+}
 
 // Address implements [Store].
 func (p *Postgres) Address() string { return p.address }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/regpath/diagnose/reference/name"
 )
@@ -64,12 +65,27 @@ func newPostgresWrites(table string) postgresWrites {
 
 // Claim implements [Store].
 func (p *Postgres) Claim(ctx context.Context, c Claim) (won bool, err error) {
+	if c.Mobile == "" { // the conflicts of numbers are told apart from those of names in a statement of their own
+		if o := p.share(ctx, c); o.settled {
+			return o.won, o.err
+		}
+	}
+	conn, err := p.acquire(ctx)
+	if err != nil {
+		return false, fmt.Errorf("claim: %w", err)
+	}
+	defer p.release(conn)
+	return p.claimOn(ctx, conn, c)
+}
+
+// claimOn claims the name in a transaction of its own.
+func (p *Postgres) claimOn(ctx context.Context, conn *pgxpool.Conn, c Claim) (won bool, err error) {
 	var mobile *string
 	if c.Mobile != "" {
 		mobile = &c.Mobile
 	}
 	bucket, bit := place(c.Name)
-	n, err := p.count(ctx, p.writes[SubTable(c.Name)].claim, c.Name, c.UserID, c.At, mobile, bucket, bit)
+	n, err := countOn(ctx, conn, p.writes[SubTable(c.Name)].claim, c.Name, c.UserID, c.At, mobile, bucket, bit)
 	var violation *pgconn.PgError
 	if errors.As(err, &violation) && violation.ConstraintName == "users_mobile" {
 		return false, ErrMobileTaken
@@ -108,6 +124,10 @@ func (p *Postgres) count(ctx context.Context, sql string, args ...any) (n int64,
 		return 0, err
 	}
 	defer p.release(conn)
+	return countOn(ctx, conn, sql, args...)
+}
+
+func countOn(ctx context.Context, conn *pgxpool.Conn, sql string, args ...any) (n int64, err error) {
 	if err = conn.QueryRow(ctx, sql, args...).Scan(&n); err == nil && n == refused {
 		err = ErrMoved
 	}
