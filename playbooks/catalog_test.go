@@ -16,16 +16,24 @@ var factNames = map[string]string{
 	"bloom": `fill_ratio predicted_fp_rate fp_rate fp_rate_low fp_rate_high target_fp_rate fp_rate_over_target
 		canaries_tested canaries_distinct_ratio capacity names_added capacity_used_ratio headroom_names query_adds
 		query_adds_share register_adds registrations unexplained_adds_share positives_tested positives_missing age_seconds`,
-	"rediscache": `reachable hung ping_seconds connected_clients maxclients clients_ratio blocked_clients
+	"rediscache": `reachable hung ping_seconds ping_max_seconds pings_slow connected_clients maxclients clients_ratio blocked_clients
 		rejected_connections_rate new_connections_rate evicted_keys_rate expired_keys_rate memory_used_bytes
 		memory_max_bytes memory_ratio server_hit_ratio commands_rate uptime_seconds hit_ratio lookups_rate command_rate
 		command_seconds errors_rate error_ratio pool_size pool_in_use pool_idle pool_pending pool_in_use_ratio
-		pool_pending_min pool_idle_max pool_waits_rate pool_wait_seconds pool_timeouts_rate pool_acquires_rate pool_turnover_rate`,
+		pool_pending_min pool_idle_max pool_waits_rate pool_wait_seconds pool_timeouts_rate pool_acquires_rate pool_turnover_rate
+		pool_hold_seconds`,
 	"shards": `shards_total unreachable ping_seconds failing requests_rate max_share max_share_over_even latency_max_seconds
 		latency_median_seconds latency_skew error_ratio top_key_share top_key_excess_share pool_in_use_ratio pool_pending
 		pool_pending_worst pool_timeouts_rate pool_turnover_rate`,
 	"errlog": `errors_rate baseline_rate errors groups new_groups new_errors new_errors_share redis_errors shard_errors
-		other_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors`,
+		other_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors
+		change_tied change_of_behaviour seconds_since_recent_change`,
+}
+
+// tableNames are the tables of the real probes, by kind.
+var tableNames = map[string][]string{
+	"bloom": {"existing names"}, "rediscache": {"redis server"}, "errlog": {"changes", "errors"},
+	"shards": {"failing", "busiest", "shards", "top keys"},
 }
 
 func unitOf(name string) probes.Unit {
@@ -41,7 +49,7 @@ func unitOf(name string) probes.Unit {
 		return probes.Bytes
 	case strings.HasSuffix(name, "_rate"):
 		return probes.PerSecond
-	case name == "reachable", name == "hung", name == "change_before_new_errors":
+	case name == "reachable", name == "hung", name == "change_before_new_errors", name == "change_tied", name == "change_of_behaviour":
 		return probes.Bool
 	}
 	return probes.Count
@@ -66,7 +74,9 @@ func kind(facts string, p probes.Probe) probes.Kind {
 func catalog() probes.Catalog {
 	c := probes.Catalog{}
 	for name, facts := range factNames {
-		c[name] = kind(facts, check(nothing))
+		k := kind(facts, check(nothing))
+		k.Tables = tableNames[name]
+		c[name] = k
 	}
 	return c
 }

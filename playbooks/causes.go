@@ -25,6 +25,11 @@ type trial struct {
 	open                     []*Condition
 	agree, disagree, unknown []Signal
 	confidence               Confidence
+	// caveats say why the confidence is held down; note is set when that is to low
+	// and another cause is found that is none: it is no root then.
+	caveats []string
+	held    Confidence
+	note    bool
 	// parents are matched hypotheses that explain this one, doubters undecided
 	// ones that would.
 	parents, doubters []*trial
@@ -60,6 +65,14 @@ func weighAll(p *Playbook, s *sights) *court {
 	for _, t := range c.trials {
 		t.depth = depth(t)
 		t.confidence = confidence(weights(t), t.inDoubt())
+		if t.held != "" && rank(t.held) < rank(t.confidence) {
+			t.confidence = t.held
+		}
+	}
+	if slices.ContainsFunc(c.roots(), func(t *trial) bool { return t.held != Low }) {
+		for _, t := range c.trials {
+			t.note = t.held == Low && len(t.parents) == 0
+		}
 	}
 	return c
 }
@@ -92,6 +105,15 @@ func weigh(h *Hypothesis, s *sights) *trial {
 	}
 	if t.state != refuted && len(t.open) > 0 {
 		t.state = undecided
+	}
+	for _, l := range h.Limits {
+		if l.Unless.holds(s) == yes {
+			continue
+		}
+		t.caveats = append(t.caveats, l.Because.fill(s))
+		if t.held == "" || rank(l.AtMost) < rank(t.held) {
+			t.held = l.AtMost
+		}
 	}
 	for _, i := range h.Signals {
 		signal := Signal{Condition: i.When.fill(s), Weight: i.Weight}
@@ -138,19 +160,19 @@ func (c *court) in(s state) (ts []*trial) {
 	return ts
 }
 
-// roots returns the matched causes that nothing explains or might explain, the
-// likeliest first.
+// roots returns the matched causes that nothing explains or might explain and
+// that are no mere notes, the likeliest first.
 func (c *court) roots() (ts []*trial) {
 	for _, t := range c.ranked() {
-		if len(t.parents) == 0 && !t.inDoubt() {
+		if len(t.parents) == 0 && !t.inDoubt() && !t.note {
 			ts = append(ts, t)
 		}
 	}
 	return ts
 }
 
-// ranked returns the matched causes: roots first, then those in doubt, then
-// the consequences by distance from their root; within these by confidence,
+// ranked returns the matched causes: roots first, then notes, those in
+// doubt, and the consequences by distance from their root; within these by confidence,
 // agreeing weight and place in the file.
 func (c *court) ranked() []*trial {
 	ts := c.in(matched)
@@ -158,6 +180,7 @@ func (c *court) ranked() []*trial {
 		return cmp.Or(
 			cmp.Compare(a.depth, b.depth),
 			cmp.Compare(number(a.inDoubt()), number(b.inDoubt())),
+			cmp.Compare(number(a.note), number(b.note)),
 			cmp.Compare(rank(b.confidence), rank(a.confidence)),
 			cmp.Compare(weights(b).agree, weights(a).agree),
 			cmp.Compare(a.order, b.order),
@@ -178,12 +201,23 @@ func (c *court) matched(s *sights, p *Playbook) []Cause {
 	causes := []Cause{}
 	for _, t := range c.ranked() {
 		cause := Cause{
-			ID: t.h.ID, Title: t.h.Title, Summary: t.h.Summary.fill(s), Role: Root, Confidence: t.confidence,
-			Evidence: evidence(t, s, p), Explains: []string{}, Actions: slices.Clone(t.h.Actions), Lasting: slices.Clone(t.h.Lasting),
+			ID: t.h.ID, Title: t.h.Title, Summary: t.h.Summary.fill(s), Role: Root, Confidence: t.confidence, Caveats: t.caveats,
+			Evidence: evidence(t, s, p), Explains: []string{}, Actions: []string{}, Lasting: slices.Clone(t.h.Lasting),
 			Agree: t.agree, Disagree: t.disagree, Unknown: t.unknown,
 		}
-		if t.depth > 0 {
+		if headline, complete := t.h.Headline.fillWhole(s); complete {
+			cause.Title = headline
+		}
+		for _, a := range t.h.Actions {
+			if text := a.fill(s); text != "" {
+				cause.Actions = append(cause.Actions, text)
+			}
+		}
+		switch {
+		case t.depth > 0:
 			cause.Role = Consequence
+		case t.note:
+			cause.Role = Note
 		}
 		for _, id := range t.h.Explains {
 			if c.byID[id].state == matched {

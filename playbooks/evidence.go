@@ -20,6 +20,9 @@ type sights struct {
 	strangers  []Measurement
 	known      map[string]observed // by full name of the fact
 	activation cel.PartialActivation
+	// firstRows holds the key of the first row of every table that has one, by
+	// full name: "shards/failing".
+	firstRows map[string]string
 }
 
 // sight is what one step saw.
@@ -41,7 +44,7 @@ type observed struct {
 // observe puts the measurements in playbook order, whatever order they come
 // in, and sorts what is a number from what is not.
 func observe(p *Playbook, ms []Measurement) (*sights, error) {
-	s := &sights{steps: make([]sight, len(p.Steps)), known: map[string]observed{}}
+	s := &sights{steps: make([]sight, len(p.Steps)), known: map[string]observed{}, firstRows: map[string]string{}}
 	byStep := map[string]Measurement{}
 	for _, m := range ms {
 		if _, twice := byStep[m.Step]; twice { // which to believe would depend on their order
@@ -58,6 +61,11 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 		}
 		m = sane(m, step.Facts)
 		s.steps[i] = sight{m: m, blind: m.Err}
+		for _, r := range m.Evidence.Rows {
+			if table := step.ID + "/" + r.Table; s.firstRows[table] == "" {
+				s.firstRows[table] = short(r.Key)
+			}
+		}
 		for _, f := range m.Evidence.Facts {
 			name := step.ID + "." + f.Name
 			if _, documented := p.vocabulary.facts[name]; !documented {
@@ -109,6 +117,7 @@ func sane(m Measurement, docs []probes.FactDoc) Measurement {
 		if finite(r.Value) {
 			e.Rows = append(e.Rows, probes.Row{
 				Table: valid(r.Table), Key: valid(r.Key), Value: r.Value, Unit: probes.Unit(valid(string(r.Unit))), Note: valid(r.Note),
+				Unknown: r.Unknown,
 			})
 		}
 	}
@@ -142,6 +151,19 @@ func sane(m Measurement, docs []probes.FactDoc) Measurement {
 		e.Facts = append(e.Facts, f)
 	}
 	return m
+}
+
+// maxKeyRunes bounds a key in a sentence. It comes from outside and may be a
+// page long.
+const maxKeyRunes = 60
+
+// short returns a key as it stands in a sentence: in one line and not too long.
+func short(key string) string {
+	runes := []rune(strings.Join(strings.Fields(key), " "))
+	if len(runes) > maxKeyRunes {
+		return string(runes[:maxKeyRunes-1]) + "…"
+	}
+	return string(runes)
 }
 
 // mostEver is more than anything that is measured can be: 1e20 bytes are a

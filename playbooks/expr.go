@@ -40,6 +40,8 @@ type Condition struct {
 
 	program cel.Program
 	parts   []part
+	// tree takes a condition apart that has alternatives; nil for others.
+	tree *branch
 }
 
 // vocabulary is what the conditions and summaries of one playbook may name.
@@ -47,8 +49,10 @@ type vocabulary struct {
 	env   *cel.Env
 	facts map[string]probes.FactDoc // by full name
 	names []string                  // the keys of facts, in playbook order
-	steps []string
-	blind map[string]bool // steps whose probe is not known
+	// tables holds the full names of the tables: "shards/failing".
+	tables []string
+	steps  []string
+	blind  map[string]bool // steps whose probe is not known
 }
 
 func newVocabulary(steps []*Step) (*vocabulary, error) {
@@ -62,6 +66,9 @@ func newVocabulary(steps []*Step) (*vocabulary, error) {
 	for _, s := range steps {
 		v.steps = append(v.steps, s.ID)
 		v.blind[s.ID] = s.probe == nil && len(s.Facts) == 0
+		for _, table := range s.tables {
+			v.tables = append(v.tables, s.ID+"/"+table)
+		}
 		for _, f := range s.Facts {
 			name := s.ID + "." + f.Name
 			if _, dup := v.facts[name]; dup {
@@ -123,7 +130,11 @@ func (v *vocabulary) compile(text, scope string) (*Condition, []slip) {
 		return nil, []slip{{line: 1, problem: err.Error()}}
 	}
 	line := strings.Join(strings.Fields(text), " ")
-	return &Condition{Text: line, Facts: facts, program: program, parts: v.split(line)}, nil
+	c := &Condition{Text: line, Facts: facts, program: program, parts: v.split(line)}
+	if c.tree, err = v.branches(checked.NativeRep()); err != nil {
+		return nil, []slip{{line: 1, problem: err.Error()}}
+	}
+	return c, nil
 }
 
 // slipsOf turns CEL's own messages into slips, without the parser's list of
@@ -270,10 +281,10 @@ func countNodes(tree *ast.AST) (n int) {
 	return n
 }
 
-// part is a stretch of a text: literal, or the name of a fact.
+// part is a stretch of a text: literal, or the name of a fact or of a table.
 type part struct {
-	text string
-	fact bool
+	text      string
+	fact, row bool
 }
 
 // qualified matches what may be the full name of a fact.

@@ -32,6 +32,9 @@ func Judge(p *Playbook, ms []Measurement) Report {
 	r.RuledOut = c.ruledOut()
 	r.Gaps = append(r.Gaps, c.gaps(p, s)...)
 	r.Verdict = verdict(r.Findings, c)
+	if absent, unknown := lifeless(p, s); r.Verdict == Healthy && len(absent)+len(unknown) > 0 {
+		r.Verdict = Inconclusive
+	}
 	r.Summary = summarize(p, s, r, c)
 	return r
 }
@@ -115,14 +118,14 @@ func conditionsOf(rules []*Rule) (cs []*Condition) {
 func evidence(t *trial, s *sights, p *Playbook) []Observation {
 	observations := []Observation{}
 	add := func(c *Condition, expected string) {
-		for i, name := range c.Facts {
+		for _, name := range c.telling(s) {
 			o, known := s.known[name]
 			if !known || slices.ContainsFunc(observations, func(o Observation) bool { return o.Fact == name }) {
 				continue
 			}
 			doc := p.vocabulary.facts[name]
 			healthy := doc.Expected
-			if i == 0 && expected != "" {
+			if name == c.Facts[0] && expected != "" {
 				healthy = expected
 			}
 			observations = append(observations, Observation{

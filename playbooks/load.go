@@ -84,6 +84,8 @@ type (
 		Timeout text         `yaml:"timeout"`
 		Steps   []*yaml.Node `yaml:"steps"`
 		Causes  []*yaml.Node `yaml:"causes"`
+		Healthy []*yaml.Node `yaml:"healthy"`
+		Remarks []*yaml.Node `yaml:"remarks"`
 	}
 	stepFile struct {
 		ID      text         `yaml:"id"`
@@ -102,12 +104,14 @@ type (
 	causeFile struct {
 		ID       text         `yaml:"id"`
 		Title    text         `yaml:"title"`
+		Headline text         `yaml:"headline"`
 		Summary  text         `yaml:"summary"`
 		Layer    text         `yaml:"layer"`
 		Affects  []text       `yaml:"affects"`
 		When     []*yaml.Node `yaml:"when"`
 		Signals  []*yaml.Node `yaml:"signals"`
 		Against  []*yaml.Node `yaml:"against"`
+		Limits   []*yaml.Node `yaml:"limits"`
 		Explains []text       `yaml:"explains"`
 		Actions  []text       `yaml:"actions"`
 		Lasting  []text       `yaml:"lasting"`
@@ -124,6 +128,15 @@ type (
 	}
 	againstFile struct {
 		When    text `yaml:"when"`
+		Because text `yaml:"because"`
+	}
+	remarkFile struct {
+		When text `yaml:"when"`
+		Say  text `yaml:"say"`
+	}
+	limitFile struct {
+		AtMost  text `yaml:"at_most"`
+		Unless  text `yaml:"unless"`
 		Because text `yaml:"because"`
 	}
 	signalFile struct {
@@ -185,6 +198,12 @@ func (l *loader) load(data []byte) *Playbook {
 		l.rules(file.Steps[i], f.Rules, fmt.Sprintf("steps[%d].rules", i), p.Steps[i])
 	}
 	l.causes(file.Causes, p)
+	for i, n := range file.Healthy {
+		p.Healthy = append(p.Healthy, l.vital(n, fmt.Sprintf("healthy[%d]", i)))
+	}
+	for i, n := range file.Remarks {
+		p.Remarks = append(p.Remarks, l.remark(n, fmt.Sprintf("remarks[%d]", i)))
+	}
 	return p
 }
 
@@ -238,7 +257,7 @@ func (l *loader) bind(s *Step, f stepFile, path string) {
 		l.addWord(f.Probe.node, path+".probe", fmt.Sprintf("unknown probe %q", s.Kind), "one of "+strings.Join(names, ", "), names)
 		return
 	}
-	s.Facts = kind.Facts
+	s.Facts, s.tables = kind.Facts, kind.Tables
 	before, decoded := len(l.faults), false
 	probe, err := kind.New(func(options any) error {
 		decoded = true

@@ -74,8 +74,18 @@ func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
 	for _, t := range f.Explains {
 		h.Explains = append(h.Explains, t.Value)
 	}
+	for i, n := range f.Limits {
+		h.Limits = append(h.Limits, l.limit(n, fmt.Sprintf("%s.limits[%d]", path, i)))
+	}
+	h.Headline = l.words(f.Headline, path+".headline", "")
+	certain := len(f.Actions) == 0
 	for i, t := range f.Actions {
-		h.Actions = append(h.Actions, l.required(n, t, fmt.Sprintf("%s.actions[%d]", path, i)))
+		a := l.summary(n, t, fmt.Sprintf("%s.actions[%d]", path, i), "")
+		h.Actions = append(h.Actions, a)
+		certain = certain || a == nil || !a.vanishes()
+	}
+	if !certain {
+		l.add(n, path+".actions", "every action may be left out", "one that is not in square brackets as a whole")
 	}
 	for i, t := range f.Lasting {
 		h.Lasting = append(h.Lasting, l.required(n, t, fmt.Sprintf("%s.lasting[%d]", path, i)))
@@ -132,6 +142,39 @@ func (l *loader) clause(n *yaml.Node, when, words text, path, key string) (c Cla
 	}
 	c.Words = l.words(words, path+key, "")
 	return c
+}
+
+// vital reads a condition without which a service is not called healthy.
+func (l *loader) vital(n *yaml.Node, path string) Clause {
+	var f againstFile
+	l.decode(n, reflect.ValueOf(&f).Elem(), path)
+	l.required(n, f.Because, path+".because")
+	return l.clause(n, f.When, f.Because, path, ".because")
+}
+
+func (l *loader) remark(n *yaml.Node, path string) Clause {
+	var f remarkFile
+	l.decode(n, reflect.ValueOf(&f).Elem(), path)
+	l.required(n, f.Say, path+".say")
+	return l.clause(n, f.When, f.Say, path, ".say")
+}
+
+func (l *loader) limit(n *yaml.Node, path string) (limit Limit) {
+	var f limitFile
+	l.decode(n, reflect.ValueOf(&f).Elem(), path)
+	switch word := Confidence(l.required(n, f.AtMost, path+".at_most")); word {
+	case Medium, Low:
+		limit.AtMost = word
+	case "":
+	default:
+		levels := []string{string(Medium), string(Low)}
+		l.addWord(f.AtMost.node, path+".at_most", fmt.Sprintf("unknown limit %q", word), strings.Join(levels, " or "), levels)
+	}
+	if l.required(n, f.Unless, path+".unless") != "" {
+		limit.Unless = l.condition(f.Unless, path+".unless", "")
+	}
+	limit.Because = l.summary(n, f.Because, path+".because", "")
+	return limit
 }
 
 func (l *loader) signal(n *yaml.Node, path string) Indication {

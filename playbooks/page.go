@@ -19,6 +19,7 @@ func Page(p *Playbook, source string) string {
 	for _, step := range p.Steps {
 		g.step(step)
 	}
+	g.list("It is healthy only if", clauses(p.Healthy, "; if not: "))
 	g.line("## Causes")
 	for _, h := range p.Causes {
 		g.item("[%s](#%s): %s", h.ID, h.ID, h.Title)
@@ -95,8 +96,17 @@ func (g *page) cause(p *Playbook, h *Hypothesis) {
 		signals = append(signals, text)
 	}
 	g.list("What speaks for it", signals)
+	var limits []string
+	for _, l := range h.Limits {
+		limits = append(limits, fmt.Sprintf("%s unless %s: %s", l.AtMost, code(l.Unless.Text), l.Because.page()))
+	}
+	g.list("How sure it can be at most", limits)
 	g.list("It is not this when any of these holds", clauses(h.Against, ": "))
-	g.list("What to do now", h.Actions)
+	var actions []string
+	for _, a := range h.Actions {
+		actions = append(actions, a.page())
+	}
+	g.list("What to do now", actions)
 	g.list("What to do for good", h.Lasting)
 	g.line("**Layer.** %s.%s", p.Steps[p.index[h.Layer]].Title, explains(h))
 	g.line("**Source.** %s", full(flat(h.Source)))
@@ -137,7 +147,7 @@ func (t *Template) page() string {
 	var b strings.Builder
 	for _, s := range t.stretches {
 		for _, p := range s.parts {
-			if p.fact {
+			if p.fact || p.row {
 				b.WriteString(code(p.text))
 			} else {
 				b.WriteString(p.text)

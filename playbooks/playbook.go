@@ -16,6 +16,11 @@ type Playbook struct {
 	Steps   []*Step
 	// Causes are the hypotheses, in the order of the file.
 	Causes []*Hypothesis
+	// Healthy must all hold for a service to be called healthy: vital signs. The
+	// words of each say why it is not if it does not hold.
+	Healthy []Clause
+	// Remarks say something more of a service that is not healthy when they hold.
+	Remarks []Clause
 
 	vocabulary *vocabulary
 	index      map[string]int // step id to its place in Steps
@@ -34,8 +39,9 @@ type Step struct {
 	// Rules are ordered; the first whose condition holds gives the status.
 	Rules []Rule
 
-	probe probes.Probe
-	guard *guard
+	tables []string
+	probe  probes.Probe
+	guard  *guard
 }
 
 // Rule gives a step its status.
@@ -57,6 +63,9 @@ type Rule struct {
 type Hypothesis struct {
 	ID    string
 	Title string
+	// Headline is the title with the names of the thing and the place; nil, or
+	// not used, where these are not known.
+	Headline *Template
 	// Summary is the sentence that opens the report when this is the root.
 	Summary *Template
 	// Layer is the step in which the cause lies.
@@ -71,11 +80,15 @@ type Hypothesis struct {
 	// Against refutes the cause when any of them holds; the words of each say
 	// why.
 	Against []Clause
+	// Limits hold the confidence down.
+	Limits []Limit
 	// Explains holds the ids of the causes that follow from this one.
 	Explains []string
-	// Actions say what to do now, most urgent first, and Lasting what to do so
-	// that it does not come back.
-	Actions, Lasting []string
+	// Actions say what to do now, most urgent first; one that comes to nothing is
+	// left out.
+	Actions []*Template
+	// Lasting says what to do so that it does not come back.
+	Lasting []string
 	// About says what the cause is, Looks how it shows, for the page about it.
 	About, Looks string
 	MistakenFor  []Lookalike
@@ -98,6 +111,15 @@ type Clause struct {
 
 	// Words is nil where the condition itself must do.
 	Words *Template
+}
+
+// Limit holds the confidence of a hypothesis down unless a condition holds. One
+// held down to low is a mere note: it is no root beside a cause that is none.
+type Limit struct {
+	AtMost Confidence
+	Unless *Condition
+	// Because says for a human why it is held down.
+	Because *Template
 }
 
 // Indication is a weighted signal of a hypothesis.

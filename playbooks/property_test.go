@@ -81,6 +81,9 @@ func askedAbout(p *playbooks.Playbook) string {
 		for _, c := range slices.Concat(h.When, h.Against) {
 			all = append(all, c.Text)
 		}
+		for _, l := range h.Limits {
+			all = append(all, l.Unless.Text)
+		}
 	}
 	return strings.Join(all, "\n")
 }

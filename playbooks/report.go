@@ -91,13 +91,16 @@ const (
 	Inconclusive Verdict = "inconclusive"
 )
 
-// Role tells a root cause from what follows from it.
+// Role tells a root cause from what follows from it, and from what is only worth
+// a note beside it.
 type Role string
 
 // The roles.
 const (
 	Root        Role = "root"
 	Consequence Role = "consequence"
+	// Note is a cause that its limits hold down to low beside one that is not.
+	Note Role = "note"
 )
 
 // Confidence says how far a cause is backed; see the package documentation for
@@ -174,10 +177,12 @@ type Cause struct {
 	ID    string `json:"id"`
 	Title string `json:"title"`
 	// Summary is the cause in one sentence, with its values.
-	Summary    string        `json:"summary"`
-	Role       Role          `json:"role"`
-	Confidence Confidence    `json:"confidence"`
-	Evidence   []Observation `json:"evidence"`
+	Summary    string     `json:"summary"`
+	Role       Role       `json:"role"`
+	Confidence Confidence `json:"confidence"`
+	// Caveats say why the confidence is no higher, where the playbook limits it.
+	Caveats  []string      `json:"caveats,omitempty"`
+	Evidence []Observation `json:"evidence"`
 	// Explains holds the ids of the matched causes that follow from this one.
 	Explains []string `json:"explains"`
 	// Actions say what to do now, Lasting what to do so that it does not come

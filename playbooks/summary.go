@@ -4,25 +4,116 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/regpath/diagnose/probes"
 )
 
 // summarize writes the sentence that opens the report.
 func summarize(p *Playbook, s *sights, r Report, c *court) string {
 	switch r.Verdict {
 	case CauseFound:
-		return sentences(rootSentences(c.roots(), s), unexplained(p, r, c), blindness(p, s))
+		return sentences(rootSentences(c.roots(), s), unexplained(p, r, c), blindness(p, s, nil), remarks(p, s))
 	case Healthy:
 		return healthy(r)
 	case Inconclusive:
 	}
-	return sentences(sick(r, c), doubts(c), blindness(p, s), openFindings(p, s, r), leftOpen(s, c))
+	_, said := silent(p, s, r)
+	return sentences(opening(p, s, r, c), doubts(c), blindness(p, s, said), openFindings(p, s, r), leftOpen(s, c), remarks(p, s))
+}
+
+// lifeless says which vital signs are absent, and which are not known.
+func lifeless(p *Playbook, s *sights) (absent, unknown []string) {
+	for _, v := range p.Healthy {
+		switch v.holds(s) {
+		case yes:
+		case no:
+			absent = append(absent, full(v.Words.fill(s)))
+		case open:
+			unknown = append(unknown, "Whether all is well cannot be told: "+unknownList(s.unknownAmong([]*Condition{v.Condition})))
+		}
+	}
+	return absent, unknown
+}
+
+// remarks says what more the playbook has to say.
+func remarks(p *Playbook, s *sights) string {
+	var parts []string
+	for _, m := range p.Remarks {
+		if m.holds(s) == yes {
+			if text := m.Words.fill(s); text != "" {
+				parts = append(parts, full(text))
+			}
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// opening begins an inconclusive summary. Its first sentence stands where nothing
+// but one line is shown: it says what is wrong.
+func opening(p *Playbook, s *sights, r Report, c *court) string {
+	if silence, steps := silent(p, s, r); silence != "" {
+		blind := "could not be measured"
+		if slices.ContainsFunc(p.Steps, func(step *Step) bool {
+			return slices.Contains(steps, step.Title) && s.steps[p.index[step.ID]].blind == ""
+		}) {
+			blind = "could not be measured, or not in full"
+		}
+		return sentences(fmt.Sprintf("%s: %s %s.", upperFirst(silence), joinWords(steps), blind), sick(r))
+	}
+	absent, unknown := lifeless(p, s)
+	switch trouble := sick(r); {
+	case trouble != "" && len(c.in(refuted)) == len(c.trials):
+		return "Something is wrong, and no known cause fits: " + trouble
+	case trouble != "":
+		return "Something is wrong, and its cause cannot be told for certain: " + trouble
+	case len(absent) > 0 && !slices.ContainsFunc(s.steps, func(v sight) bool { return v.blind != "" }):
+		return strings.Join(absent, " ")
+	case len(unknown) > 0 && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Status != OK }):
+		return strings.Join(unknown, " ")
+	}
+	return "Nothing wrong was seen, but not everything could be looked at, so this is no all-clear."
+}
+
+// silent returns the reason for which more than one step saw nothing or not all,
+// and their titles, if at least one of them saw nothing; the reason of the most.
+func silent(p *Playbook, s *sights, r Report) (reason string, titles []string) {
+	most := 1
+	for _, v := range s.steps {
+		if v.blind == "" {
+			continue
+		}
+		for _, candidate := range probes.Reasons(v.blind) {
+			var hit []string
+			for i, step := range p.Steps {
+				if slices.ContainsFunc(r.Gaps, func(g Gap) bool {
+					return g.Step == step.ID && slices.Contains(probes.Reasons(g.Reason), candidate)
+				}) {
+					hit = append(hit, p.Steps[i].Title)
+				}
+			}
+			if len(hit) > most {
+				most, reason, titles = len(hit), candidate, hit
+			}
+		}
+	}
+	return strings.TrimRight(reason, "."), titles
+}
+
+func upperFirst(s string) string {
+	r, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[size:]
 }
 
 // rootSentences joins what the roots say.
 func rootSentences(roots []*trial, s *sights) string {
 	var parts []string
 	for i, t := range roots {
-		sentence := full(t.h.Summary.fill(s))
+		sentence := full(upperFirst(t.h.Summary.fill(s)))
+		if len(t.caveats) > 0 {
+			sentence += fmt.Sprintf(" This is of %s confidence: %s.", t.confidence, strings.TrimRight(joinWords(t.caveats), "."))
+		}
 		if i > 0 {
 			sentence = "Independently: " + sentence
 		}
@@ -49,19 +140,28 @@ func unexplained(p *Playbook, r Report, c *court) string {
 	return strings.Join(parts, " ")
 }
 
-// blindness names the steps that were not measured.
-func blindness(p *Playbook, s *sights) string {
-	var parts []string
+// blindness names the steps that were not measured, but for those of which it
+// was said.
+func blindness(p *Playbook, s *sights, said []string) string {
+	var reasons []string
+	titles := map[string][]string{}
 	for i, v := range s.steps {
-		if v.blind != "" {
-			parts = append(parts, fmt.Sprintf("%s could not be measured (%s).", p.Steps[i].Title, strings.TrimRight(v.blind, ".")))
+		if v.blind == "" || slices.Contains(said, p.Steps[i].Title) {
+			continue
 		}
+		reason := strings.TrimRight(v.blind, ".")
+		reasons = appendNew(reasons, reason)
+		titles[reason] = append(titles[reason], p.Steps[i].Title)
+	}
+	parts := make([]string, len(reasons))
+	for i, reason := range reasons {
+		parts[i] = fmt.Sprintf("%s could not be measured (%s).", joinWords(titles[reason]), reason)
 	}
 	return strings.Join(parts, " ")
 }
 
-// sick opens an inconclusive summary with what is wrong, the worst first.
-func sick(r Report, c *court) string {
+// sick says what is wrong, the worst first.
+func sick(r Report) string {
 	var parts []string
 	for _, status := range []Status{Critical, Warning} {
 		for _, f := range r.Findings {
@@ -70,14 +170,7 @@ func sick(r Report, c *court) string {
 			}
 		}
 	}
-	if len(parts) == 0 {
-		return "Nothing wrong was seen, but not everything could be looked at, so this is no all-clear."
-	}
-	opening := "Something is wrong, and its cause cannot be told for certain."
-	if len(c.in(refuted)) == len(c.trials) {
-		opening = "Something is wrong, and no known cause fits."
-	}
-	return opening + " " + strings.Join(parts, " ")
+	return strings.Join(parts, " ")
 }
 
 // doubts says which matched causes may only be consequences.
