@@ -27,10 +27,13 @@ test: deps
 	$(GO) vet ./...
 	$(GO) test -race -shuffle=on ./...
 
-lint: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
-	$< config verify
-	$< run ./...
+# The code, the module file, and the playbooks, every cause and rule of which must be reached by a test.
+lint: build $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+	$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) config verify
+	$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) run ./...
 	$(GO) mod tidy -diff
+	bin/diagnose lint
+	bin/diagnose test --strict
 
 fmt: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 	$< fmt ./...
