@@ -76,9 +76,9 @@ spaces between several, for --shard-dsn.`,
 
 // flags are the flags as they were given.
 type flags struct {
-	redis, redisPasswordFile string
-	guardSecretFile          string
-	proxies                  []string
+	redis, redisPasswordFile, receiptKeyFile string
+	guardSecretFile                          string
+	proxies                                  []string
 	local.Options
 }
 
@@ -94,6 +94,7 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.Filter.Rate, "filter-target-rate", 0.01, "false-positive rate to size the Bloom filter for")
 	fs.StringVar(&f.FollowUpURL, "followup-url", "", "service to tell of registrations (default a private one)")
 	fs.StringVar(&f.WelcomeURL, "welcome-url", "", "service that welcomes those who registered (default a private one)")
+	fs.StringVar(&f.receiptKeyFile, "receipt-key-file", "", "file that holds the key, the same at all instances, with which registrants see their registration at each")
 	fs.IntVar(&f.Machine, "machine", 0, "machine number in user ids, 0 to 511, different for each instance")
 	fs.BoolVar(&f.LeaseMachine, "lease-machine", false, "take a machine number that is free from Redis, in place of --machine")
 	fs.StringVar(&f.Snapshot, "filter-snapshot", "", "file that keeps the Bloom filter between two runs")
@@ -164,6 +165,13 @@ func (f *flags) options(logger *slog.Logger) (local.Options, error) {
 			return o, fmt.Errorf("read secret of the guard: %w", err)
 		}
 		o.Guard.Secret = guard.Secret(strings.TrimRight(string(secret), "\r\n"))
+	}
+	if f.receiptKeyFile != "" {
+		key, err := os.ReadFile(f.receiptKeyFile)
+		if err != nil {
+			return o, fmt.Errorf("read receipt key: %w", err)
+		}
+		o.ReceiptKey = cache.Secret(strings.TrimRight(string(key), "\r\n"))
 	}
 	if err := o.Validate(); err != nil {
 		return o, err

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/regpath/diagnose/reference"
+	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/guard"
 	"github.com/regpath/diagnose/reference/name"
 )
@@ -39,6 +40,9 @@ type Options struct {
 	Service *reference.Service
 	Errors  *ErrorLog
 	Changes *ChangeLog
+	// Receipts let a registrant see his registration at every instance; nil
+	// leaves them out.
+	Receipts *cache.Receipts
 	// Guard stands before the service, and Origin tells it who asks; nil for neither.
 	Guard  *guard.Guard
 	Origin *guard.Origin
@@ -59,6 +63,7 @@ type Server struct {
 	origin          *guard.Origin
 	stopping        atomic.Bool
 	http            *http.Server
+	receipts        *cache.Receipts
 	room            sync.Pool // of *[answerRoom]byte
 	headers         []string  // the values that every answer has
 }
@@ -70,8 +75,9 @@ func New(o Options) (*Server, error) {
 		service: o.Service, errors: o.Errors, changes: o.Changes, startedAt: time.Now(),
 		check: checkMeter(), register: registerMeter(), attempt: newMeter("attempt"), move: newMeter("move"),
 		guard: o.Guard, origin: o.Origin,
-		room:    sync.Pool{New: func() any { return new([answerRoom]byte) }},
-		headers: []string{"application/json", "nosniff"},
+		receipts: o.Receipts,
+		room:     sync.Pool{New: func() any { return new([answerRoom]byte) }},
+		headers:  []string{"application/json", "nosniff"},
 	}
 	registry, err := s.registry()
 	if err != nil {
@@ -142,6 +148,9 @@ func (s *Server) answerCheck(w http.ResponseWriter, r *http.Request) (code int, 
 	if err != nil {
 		return fail(w, err), ""
 	}
+	if a, ok := byReceipt(r, s.receipts, asked); ok {
+		return s.writeChecked(w, checked{Name: a.Name, AnsweredBy: a.By}), string(a.By)
+	}
 	if s.guard != nil {
 		return s.guardedCheck(w, r, asked)
 	}
@@ -192,6 +201,7 @@ func (s *Server) answerRegister(w http.ResponseWriter, r *http.Request) (code in
 	s.learned(*body.Name, err)
 	switch {
 	case err == nil:
+		giveReceipt(w, s.receipts, got.Name)
 		return write(w, http.StatusCreated, registered{Name: got.Name, UserID: got.UserID}), "created"
 	case errors.Is(err, reference.ErrTaken), errors.Is(err, reference.ErrMobileTaken):
 		return fail(w, err), "taken"

@@ -52,6 +52,9 @@ type Options struct {
 	Snapshot string
 	// Guard limits what one address, and all together, may ask. Loopback is trusted.
 	Guard GuardOptions
+	// ReceiptKey signs what registrants may show at other instances; all need the same, of 16 bytes at least. Empty means one
+	// of this instance's own.
+	ReceiptKey cache.Secret
 	// Faults mounts the switches under /debug/fault/.
 	Faults bool
 	// Listen is where HTTP is served; empty means a free port of 127.0.0.1.
@@ -184,12 +187,19 @@ func (p *Path) start(ctx context.Context, o Options) error {
 		o.Logger.Warn("filter is too small", "names", s.NamesAdded(), "capacity", o.Filter.Capacity)
 	}
 	p.startReclaim(ctx, o, layers.Failed)
-	options := api.Options{Service: p.Service, Errors: log, Changes: changes, Logger: o.Logger}
+	shown, err := receipts(o.ReceiptKey)
+	if err != nil {
+		return err
+	}
+	options := api.Options{Receipts: shown, Service: p.Service, Errors: log, Changes: changes, Logger: o.Logger}
 	if options.Guard, options.Origin, err = p.openGuard(o.Guard, layers.Redis.Options(), layers.Failed); err != nil {
 		return err
 	}
 	if o.Faults {
 		patient.Service = p.Service
+		client := newClient(layers.Redis.Options(), 1)
+		p.onClose(client.Close)
+		patient.Expire = func(ctx context.Context) error { return expire(ctx, client) }
 		p.Faults = fault.NewRegistry(fault.Known(patient))
 		options.Faults = p.Faults.Handler()
 	}

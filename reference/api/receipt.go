@@ -1,0 +1,34 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/regpath/diagnose/reference"
+	"github.com/regpath/diagnose/reference/cache"
+	"github.com/regpath/diagnose/reference/name"
+)
+
+// receiptHeader carries the read-your-writes marker: out with the answer to a
+// registration, in with the registrant's next checks, at any instance.
+const receiptHeader = "Registration-Receipt"
+
+// giveReceipt adds to the answer what the registrant may show.
+func giveReceipt(w http.ResponseWriter, r *cache.Receipts, name string) {
+	if r != nil {
+		w.Header().Set(receiptHeader, r.Issue(name, time.Now()))
+	}
+}
+
+// byReceipt answers a check from the receipt that it shows, if it is good.
+func byReceipt(r *http.Request, receipts *cache.Receipts, asked string) (a reference.Answer, ok bool) {
+	shown := r.Header[receiptHeader]
+	if len(shown) != 1 || receipts == nil {
+		return a, false
+	}
+	n, err := name.Registrable(asked)
+	if err != nil || !receipts.Valid(shown[0], n, time.Now()) {
+		return a, false
+	}
+	return reference.Answer{Name: n, Taken: true, By: reference.Local}, true
+}
