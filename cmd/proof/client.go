@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -95,9 +96,7 @@ func (c *client) send(ctx context.Context, method, to string, body []byte, heade
 	if err != nil {
 		return 0, nil, fmt.Errorf("build request: %w", err)
 	}
-	for key, values := range header {
-		req.Header[key] = values
-	}
+	maps.Copy(req.Header, header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

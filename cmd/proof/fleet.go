@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -88,6 +89,7 @@ type fleet struct {
 	redis     *local.Redis
 	postgres  *local.Postgres
 	instances []*instance
+	dir       string
 }
 
 const fleetShards = 4
@@ -107,8 +109,15 @@ func startFleet(ctx context.Context, binary string, instances int, capacity uint
 	if f.redis, err = local.StartRedis(ctx, local.RedisOptions{Real: true}); err != nil {
 		return f, err
 	}
+	if f.dir, err = os.MkdirTemp("", "diagnose-proof-"); err != nil {
+		return f, fmt.Errorf("make a folder for the key: %w", err)
+	}
+	key := filepath.Join(f.dir, "receipts")
+	if err := os.WriteFile(key, []byte(rand.Text()), 0o600); err != nil {
+		return f, fmt.Errorf("write the key of receipts: %w", err)
+	}
 	args := []string{
-		"--listen", "127.0.0.1:0", "--redis", f.redis.Addr(),
+		"--listen", "127.0.0.1:0", "--redis", f.redis.Addr(), "--receipt-key-file", key,
 		"--filter-capacity", strconv.FormatUint(capacity, 10),
 	}
 	for i := range f.postgres.Len() {
@@ -154,6 +163,9 @@ func (f *fleet) close() error {
 	}
 	if f.postgres != nil {
 		errs = append(errs, f.postgres.Close())
+	}
+	if f.dir != "" {
+		errs = append(errs, os.RemoveAll(f.dir))
 	}
 	return errors.Join(errs...)
 }

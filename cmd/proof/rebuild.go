@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/regpath/diagnose/reference"
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/local"
@@ -76,7 +75,7 @@ func (r *rebuild) run(ctx context.Context, out io.Writer) (err error) {
 	one := float64(path.Service.Filter.Stats().Bits) / 8
 	without := float64(heapInUse()) - one
 
-	load := startTraffic(ctx, path.Service)
+	load := startTraffic(ctx, path.URL)
 	started := time.Now()
 	for range r.rounds {
 		if err := path.Service.RebuildFilter(ctx, options.Filter); err != nil {
@@ -110,6 +109,7 @@ func (r *rebuild) run(ctx context.Context, out io.Writer) (err error) {
 type traffic struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	users   *client
 
 	took       []time.Duration // of every check
 	mu         sync.Mutex
@@ -121,19 +121,19 @@ type traffic struct {
 // registrants is how many register at a time.
 const registrants = 4
 
-func startTraffic(ctx context.Context, s *reference.Service) *traffic {
-	t := &traffic{took: make([]time.Duration, 0, 1<<20)}
+func startTraffic(ctx context.Context, url string) *traffic {
+	t := &traffic{users: newClient(registrants + 1), took: make([]time.Duration, 0, 1<<20)}
 	ctx, t.cancel = context.WithCancel(ctx)
 	for w := range registrants {
 		t.running.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				r, err := s.Register(ctx, fmt.Sprintf("late%d.%d", w, i))
-				if err != nil {
-					t.errors.Add(1) // a registration that has begun is brought to its end
+				n := fmt.Sprintf("late%d.%d", w, i)
+				if _, err := t.users.register(ctx, url, n); err != nil {
+					t.failed(ctx)
 					continue
 				}
 				t.mu.Lock()
-				t.registered = append(t.registered, r.Name)
+				t.registered = append(t.registered, n)
 				t.mu.Unlock()
 			}
 		})
@@ -145,8 +145,8 @@ func startTraffic(ctx context.Context, s *reference.Service) *traffic {
 		for i := 0; ctx.Err() == nil; i++ {
 			<-every.C
 			start := time.Now()
-			if _, err := s.Check(ctx, "nobody-has-"+strconv.Itoa(i)); err != nil && ctx.Err() == nil {
-				t.errors.Add(1)
+			if _, err := t.users.check(ctx, url, "nobody-has-"+strconv.Itoa(i), registered{}); err != nil {
+				t.failed(ctx)
 			}
 			t.took = append(t.took, time.Since(start))
 		}
@@ -167,6 +167,14 @@ func startTraffic(ctx context.Context, s *reference.Service) *traffic {
 func (t *traffic) stop() {
 	t.cancel()
 	t.running.Wait()
+	t.users.close()
+}
+
+// failed counts a request that failed for another reason than the end.
+func (t *traffic) failed(ctx context.Context) {
+	if ctx.Err() == nil {
+		t.errors.Add(1)
+	}
 }
 
 // missing counts the names registered meanwhile that the filter lacks.
