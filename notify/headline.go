@@ -3,8 +3,11 @@ package notify
 import (
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/probes"
 )
 
 // Limits on what came from outside, in runes, for every sink.
@@ -53,7 +56,56 @@ func Conclusion(r playbooks.Report) string {
 	case r.Verdict == playbooks.Healthy:
 		return "Healthy: " + orElse(summary, "no fault found")
 	}
-	return "Cannot tell: " + orElse(summary, "the evidence does not suffice")
+	return "Cannot tell: " + orElse(lowerFirst(summary), "the evidence does not suffice")
+}
+
+// Changed says in one harmless line what was changed shortly before the run: it
+// is the first thing that an on-call asks. Empty when nothing was, or when all is
+// well.
+func Changed(r playbooks.Report) string {
+	if r.Verdict == playbooks.Healthy {
+		return ""
+	}
+	var parts []string
+	for _, f := range r.Findings {
+		for _, row := range f.Rows {
+			if row.Table != changesTable || row.Unknown || row.Value > recent.Seconds() || len(parts) == rowsInDigest {
+				continue
+			}
+			s := orElse(Line(row.Key, keyRunes), "(unnamed)")
+			if note := Line(row.Note, keyRunes); note != "" {
+				s += " (" + note + ")"
+			}
+			parts = append(parts, s+", "+Value(row.Value, probes.Seconds)+" ago")
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "Changed just before: " + strings.Join(parts, "; ")
+}
+
+// changesTable has the changes of a service, with their age in seconds; those
+// younger than recent are likely to matter.
+const (
+	changesTable = "changes"
+	recent       = 10 * time.Minute
+)
+
+// lowerFirst makes a sentence the continuation of another, unless it begins with
+// a name in capitals.
+func lowerFirst(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	if second, _ := utf8.DecodeRuneInString(s[size:]); unicode.IsUpper(second) {
+		return s
+	}
+	return string(unicode.ToLower(first)) + s[size:]
+}
+
+// upperFirst makes it a sentence of its own again.
+func upperFirst(s string) string {
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }
 
 // Lasted returns how long an incident went on; false while it is open, or when

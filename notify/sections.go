@@ -67,7 +67,7 @@ func Sections(r playbooks.Report, d Detail) []Section {
 		{"Evidence", evidence(r.Causes, d)},
 		{TitleActions, actions(r.Causes)},
 		{"Layers", layers(r.Findings, d)},
-		{"Could not be looked at", gaps(r.Gaps)},
+		{"Could not be looked at", gaps(r.Gaps, d)},
 		{"Ruled out", ruledOut(r.RuledOut, d)},
 	}
 	kept := all[:0]
@@ -101,7 +101,10 @@ func chain(causes []playbooks.Cause, d Detail) []Item {
 		}
 		seen[i] = true
 		mark := "→"
-		if depth == 0 {
+		switch {
+		case causes[i].Role == playbooks.Note:
+			mark = "○"
+		case depth == 0:
 			mark = "●"
 		}
 		depth = min(depth, maxDepth)
@@ -141,6 +144,9 @@ func evidence(causes []playbooks.Cause, d Detail) []Item {
 		if d == Full {
 			items = append(items, signals("speaks against it", c, c.Disagree)...)
 			items = append(items, signals("could not be told", c, c.Unknown)...)
+			for _, caveat := range c.Caveats {
+				items = append(items, Item{Text: "no surer (" + Line(c.ID, keyRunes) + "), as " + Line(caveat, textRunes)})
+			}
 		}
 		if d == Digest && i == 0 && len(items) > 0 {
 			break
@@ -196,6 +202,8 @@ func layers(findings []playbooks.Finding, d Detail) []Item {
 		name := orElse(Line(f.Title, keyRunes), Line(f.Step, keyRunes))
 		text := name
 		switch {
+		case f.Error != "" && d == Digest: // the gaps say why, once
+			text += ": could not be measured"
 		case f.Summary != "":
 			text += ": " + Line(f.Summary, textRunes)
 		case f.Error != "":
@@ -248,7 +256,10 @@ func tables(rows []probes.Row, d Detail) []Item {
 		}
 		lines := make([]string, len(list))
 		for i, r := range list {
-			lines[i] = orElse(Line(r.Key, keyRunes), "(empty)") + " " + Value(r.Value, r.Unit)
+			lines[i] = orElse(Line(r.Key, keyRunes), "(empty)")
+			if !r.Unknown {
+				lines[i] += " " + Value(r.Value, r.Unit)
+			}
 			if note := Line(r.Note, textRunes); note != "" {
 				lines[i] += " (" + note + ")"
 			}
@@ -260,33 +271,6 @@ func tables(rows []probes.Row, d Detail) []Item {
 		items = append(items, Item{Text: title, Depth: 1})
 		for _, l := range lines {
 			items = append(items, Item{Text: l, Depth: 2})
-		}
-	}
-	return items
-}
-
-func gaps(list []playbooks.Gap) []Item {
-	items := make([]Item, 0, len(list))
-	for _, g := range list {
-		text := Line(g.Step, keyRunes) + ": " + orElse(Line(g.Reason, textRunes), "no reason given")
-		if len(g.Facts) > 0 {
-			text += " (unknown: " + Line(strings.Join(g.Facts, ", "), textRunes) + ")"
-		}
-		items = append(items, Item{Text: text})
-	}
-	return items
-}
-
-func ruledOut(list []playbooks.RuledOut, d Detail) []Item {
-	items := make([]Item, 0, len(list))
-	for _, r := range list {
-		text := orElse(Line(r.Title, titleRunes), Line(r.ID, keyRunes))
-		if because := Line(r.Because, textRunes); because != "" {
-			text += ": " + because
-		}
-		items = append(items, Item{Text: text})
-		if condition := Line(r.Condition, textRunes); d == Full && condition != "" && r.Condition != r.Because {
-			items = append(items, Item{Text: "condition: " + condition, Depth: 1})
 		}
 	}
 	return items

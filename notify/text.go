@@ -34,6 +34,9 @@ func Text(w io.Writer, r playbooks.Report, o TextOptions) error {
 	if s := Summary(r, headline); s != "" {
 		p.text("", s, none)
 	}
+	if s := Changed(r); s != "" {
+		p.text("", s, yellow)
+	}
 	for _, s := range About(r) {
 		p.text("", s, faint)
 	}
@@ -45,12 +48,16 @@ func Text(w io.Writer, r playbooks.Report, o TextOptions) error {
 	return p.to(w)
 }
 
-// Summary returns a report's summary as one harmless line, without the first
-// sentence when the headline over it says that already.
+// Summary returns a report's summary as one harmless line, without what the
+// headline over it says already: the first sentence, or the cause's title before
+// a colon.
 func Summary(r playbooks.Report, headline string) string {
 	s := Line(r.Summary, textRunes)
-	if first := firstSentence(s); strings.Contains(headline, first) {
+	if first := firstSentence(s); strings.Contains(headline, first) || strings.Contains(headline, lowerFirst(first)) {
 		return strings.TrimLeft(s[len(first):], ". ")
+	}
+	if title, rest, ok := strings.Cut(s, ": "); ok && title != "" && strings.Contains(headline, title) {
+		return upperFirst(rest)
 	}
 	return s
 }

@@ -113,6 +113,7 @@ func TestSectionsChain(t *testing.T) {
 	f("", cause("a", playbooks.Root))
 	f("● a|  → b|    → c", cause("a", playbooks.Root, "b"), cause("b", playbooks.Consequence, "c", "a"), cause("c", playbooks.Consequence))
 	f("● a|● b|  → c", cause("a", playbooks.Root, "nobody"), cause("b", playbooks.Root, "c"), cause("c", playbooks.Consequence))
+	f("● a|○ b", cause("a", playbooks.Root), cause("b", playbooks.Note))
 	f("● b|  → c", cause("b", playbooks.Consequence, "c"), cause("c", playbooks.Consequence, "b"))
 }
 
@@ -249,4 +250,69 @@ func TestSummary(t *testing.T) {
 	f("It broke. Redis is gone.", "Cannot tell: It broke", "Redis is gone.")
 	f("It broke. Redis is gone.", "The filter is full", "It broke. Redis is gone.")
 	f("Took 1.5 s", "x", "Took 1.5 s")
+	f("Something is wrong: Redis stalls. More.", "Cannot tell: something is wrong: Redis stalls", "More.")
+	f("Redis is down: it does not answer. More.", "Redis is down (high confidence)", "It does not answer. More.")
+	f("A: b", "B", "A: b")
+}
+
+// TestChanged: what was changed shortly before is said right after the summary,
+// unless all is well.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	change := func(key string, age float64) probes.Row {
+		return probes.Row{Table: "changes", Key: key, Value: age, Unit: probes.Seconds, Note: "config: 20 -> 2"}
+	}
+	f := func(want string, verdict playbooks.Verdict, rows ...probes.Row) {
+		t.Helper()
+		r := playbooks.Report{Verdict: verdict, Summary: "S.", Findings: []playbooks.Finding{{Step: "e", Rows: rows}}}
+		if got := notify.Changed(r); got != want {
+			t.Errorf("changed: got %q, want %q", got, want)
+		}
+	}
+	f("Changed just before: redis_pool_size (config: 20 -> 2), 8 s ago", playbooks.CauseFound, change("redis_pool_size", 8), change("old", 601))
+	f("Changed just before: a (config: 20 -> 2), 8 s ago; b (config: 20 -> 2), 9.98 min ago", playbooks.Inconclusive, change("a", 8), change("b", 599))
+	f("", playbooks.Healthy, change("a", 8))
+	f("", playbooks.Inconclusive, change("a", 601), probes.Row{Table: "errors", Key: "x", Value: 3})
+	f("", playbooks.Inconclusive)
+	got := render(t, playbooks.Report{Verdict: playbooks.Inconclusive, Summary: "One. Two.", Findings: []playbooks.Finding{{Rows: []probes.Row{change("a", 8)}}}}, notify.TextOptions{})
+	if !strings.HasPrefix(got, "Cannot tell: one\nTwo.\nChanged just before: a") {
+		t.Errorf("got %q, want the change after the summary", got)
+	}
+}
+
+// TestDigestFolds: what a digest says of gaps it says once, and in a line what
+// has no effect; the details have it all.
+func TestDigestFolds(t *testing.T) {
+	t.Parallel()
+	gone := "the service does not answer (http://127.0.0.1:9: connection refused)"
+	r := playbooks.Report{Gaps: []playbooks.Gap{
+		{Step: "bloom", Reason: gone},
+		{Step: "redis", Reason: gone + "; no Redis server is configured"},
+		{Step: "errors", Reason: gone},
+		{Step: "redis", Reason: "INFO does not tell it", Facts: []string{"redis.a", "redis.b"}, NoEffect: true},
+		{Step: "shards", Reason: "no DSN", Facts: []string{"shards.c"}, NoEffect: true},
+	}, RuledOut: []playbooks.RuledOut{{Title: "T", Because: strings.Repeat("because ", 100)}}}
+	var got []string
+	for _, s := range notify.Sections(r, notify.Digest) {
+		for _, i := range s.Items {
+			got = append(got, i.Text)
+		}
+	}
+	want := []string{"bloom, redis, errors: " + gone, "redis: no Redis server is configured", "2 facts of redis, 1 fact of shards (no effect on what was found)"}
+	if len(got) != 4 || strings.Join(got[:3], "|") != strings.Join(want, "|") || len(got[3]) > 100 {
+		t.Errorf("got %q, want %q and one line of what is ruled out", got, want)
+	}
+	if full := render(t, r, notify.TextOptions{Detail: notify.Full}); strings.Count(full, "does not answer") != 3 || !strings.Contains(full, "redis.b") {
+		t.Errorf("the details leave something out:\n%s", full)
+	}
+}
+
+func TestUnknownRowHasNoNumber(t *testing.T) {
+	t.Parallel()
+	r := playbooks.Report{Findings: []playbooks.Finding{{Step: "b", Rows: []probes.Row{{Table: "existing names", Key: "shard3", Note: "could not be sampled", Unknown: true}}}}}
+	for _, d := range []notify.Detail{notify.Digest, notify.Full} {
+		if got := render(t, r, notify.TextOptions{Detail: d}); !strings.Contains(got, "shard3 (could not be sampled)") {
+			t.Errorf("got:\n%s", got)
+		}
+	}
 }

@@ -30,6 +30,10 @@ func Judge(p *Playbook, ms []Measurement) Report {
 	c := weighAll(p, s)
 	r.Causes = c.matched(s, p)
 	r.RuledOut = c.ruledOut()
+	missed := missedBy(p, s)
+	for i, g := range r.Gaps {
+		r.Gaps[i].NoEffect = len(g.Facts) > 0 && !slices.ContainsFunc(g.Facts, func(f string) bool { return slices.Contains(missed, f) })
+	}
 	r.Gaps = append(r.Gaps, c.gaps(p, s)...)
 	r.Verdict = verdict(r.Findings, c)
 	if absent, unknown := lifeless(p, s); r.Verdict == Healthy && len(absent)+len(unknown) > 0 {
@@ -49,6 +53,38 @@ func verdict(findings []Finding, c *court) Verdict {
 		return Inconclusive
 	}
 	return Healthy
+}
+
+// missedBy returns the unknown facts for want of which a condition is open.
+func missedBy(p *Playbook, s *sights) (facts []string) {
+	look := func(c *Condition) {
+		if c == nil || c.holds(s) != open {
+			return
+		}
+		for _, f := range s.unknownAmong([]*Condition{c}) {
+			facts = appendNew(facts, f)
+		}
+	}
+	for _, step := range p.Steps {
+		for _, r := range step.Rules {
+			look(r.When)
+		}
+	}
+	for _, h := range p.Causes {
+		for _, c := range slices.Concat(h.When, h.Against) {
+			look(c.Condition)
+		}
+		for _, i := range h.Signals {
+			look(i.When)
+		}
+		for _, l := range h.Limits {
+			look(l.Unless)
+		}
+	}
+	for _, c := range p.Healthy {
+		look(c.Condition)
+	}
+	return facts
 }
 
 // finding judges one step.

@@ -210,6 +210,9 @@ type Gap struct {
 	Reason string `json:"reason"`
 	// Facts lists the facts that are unknown for it; empty means the whole step.
 	Facts []string `json:"facts,omitempty"`
+	// NoEffect says that no condition was left open for want of these facts, so
+	// that they would not have changed what was found.
+	NoEffect bool `json:"no_effect,omitempty"`
 }
 
 // Trigger says in a report why the run happened.

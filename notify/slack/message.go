@@ -114,6 +114,7 @@ func (m *builder) section(s notify.Section) {
 func (m *builder) report(n notify.Notice) {
 	r := *n.Report
 	m.plain(notify.Summary(r, m.head))
+	m.plain(notify.Changed(r))
 	for _, s := range notify.Sections(r, notify.Digest) {
 		m.section(s)
 	}
