@@ -23,6 +23,8 @@ type Patient struct {
 	// Delay opens a way to the target on which everything takes longer, and
 	// returns its address; closing ends it.
 	Delay func(target string, each time.Duration) (address string, closing func(), err error)
+	// Expire lets every entry in Redis expire at this moment.
+	Expire func(ctx context.Context) error
 	// SetClock sets the clock of the user ids wrong by so much.
 	SetClock func(by time.Duration)
 	// Redis and Shard are servers that may be stopped; nil where the checker
@@ -53,6 +55,11 @@ func Known(p Patient) []Fault {
 		redisPool(p),
 		redisPoolLeak(p),
 		errorBurst(p),
+		cacheStampede(p),
+		trustFree(p),
+		staleMarkers(p),
+		clockRollback(p),
+		syncFollowUps(p),
 	}
 	if p.Redis != nil {
 		faults = append(faults, Fault{

@@ -33,6 +33,19 @@ const (
 	zipf          = 0.7
 )
 
+// Loads returns what may be asked of a checker beside the scenarios, with no fault
+// to find: what gives it away are the figures of the guard and of the filter.
+func Loads(names int, duration time.Duration) []Scenario {
+	base := load.Profile{Duration: duration, Workers: 256, Names: names, ZipfS: zipf, TakenShare: 0.3, Seed: 2}
+	flood, promotion := base, base
+	flood.Rate, flood.RegisterShare = 1500, 0.3
+	promotion.Rate, promotion.RegisterShare, promotion.TakenShare = 5000, 0.01, 0.1
+	return []Scenario{
+		{Name: "bot-flood", Help: "one address checks and registers free names as fast as it can", Load: flood},
+		{Name: "promotion", Help: "many come at once for names that are free", Load: promotion},
+	}
+}
+
 // Scenarios returns the scenarios for a checker with the number of names given.
 // Every load lasts for the time given.
 func Scenarios(names int, duration time.Duration) []Scenario {

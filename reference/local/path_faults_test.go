@@ -46,10 +46,14 @@ func TestFaults(t *testing.T) {
 			p.redisDown()
 			p.shardDown(servers)
 			p.errorBurst()
+			p.cacheStampede()
+			p.trustFree()
+			p.clockRollback()
+			p.syncFollowUps()
 			var all struct{ Faults []fault.State }
 			p.call(http.MethodGet, "/debug/fault/", "", http.StatusOK, &all)
-			if len(all.Faults) != 7 {
-				t.Errorf("%d faults, want 7: %+v", len(all.Faults), all)
+			if len(all.Faults) != 12 {
+				t.Errorf("%d faults, want 12: %+v", len(all.Faults), all)
 			}
 			for _, f := range all.Faults {
 				if f.On {

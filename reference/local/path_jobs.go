@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/regpath/diagnose/reference"
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
@@ -26,12 +28,12 @@ type clock struct{ offset atomic.Int64 }
 func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // openIDs makes the generator of user ids, and tells its machine number.
-func (p *Path) openIDs(ctx context.Context, o Options, redis cache.RedisOptions, patient *fault.Patient, failed func(reference.Failure)) (*id.Generator, int, error) {
+func (p *Path) openIDs(ctx context.Context, o Options, way cache.RedisOptions, patient *fault.Patient, failed func(reference.Failure)) (*id.Generator, int, error) {
 	wall := new(clock)
 	patient.SetClock = func(d time.Duration) { wall.offset.Store(int64(d)) }
 	machine := id.Machine(id.Fixed(o.Machine))
 	if o.LeaseMachine {
-		client := newClient(redis, 1)
+		client := newClient(way, 1)
 		p.onClose(client.Close)
 		lease, err := id.Acquire(ctx, client, id.LeaseOptions{Now: wall.now, Failed: func(err error) {
 			failed(reference.Failure{Layer: reference.API, Target: "ids", Err: err})
@@ -96,6 +98,23 @@ func (p *Path) buildFilter(ctx context.Context, o Options) error {
 		return fmt.Errorf("build filter: %w", err)
 	}
 	return nil
+}
+
+// expire lets every entry of the cache in Redis expire.
+func expire(ctx context.Context, client *redis.Client) error {
+	const batch = 1000
+	for cursor := uint64(0); ; {
+		keys, next, err := client.Scan(ctx, cursor, "name:*", batch).Result()
+		if err == nil && len(keys) > 0 {
+			err = client.Unlink(ctx, keys...).Err()
+		}
+		if err != nil {
+			return fmt.Errorf("expire entries: %w", err)
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
 }
 
 // startReclaim makes names available whose cool-down is over.

@@ -1,0 +1,131 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+)
+
+const (
+	// stampedeEvery is the pause between two moments at which everything expires.
+	stampedeEvery = time.Second
+	// clockStep is how far the clock is set back: further than the ids will bear.
+	clockStep = 90 * time.Second
+	// slowFollowUp is the delay each way of the service that is posted to.
+	slowFollowUp = 250 * time.Millisecond
+)
+
+// flag makes a switch out of one that tells what was set before, and records
+// every change.
+func (p Patient) flag(what string, set func(bool) bool) func(on bool) {
+	return func(on bool) {
+		p.Changed("flag", what, strconv.FormatBool(set(on)), strconv.FormatBool(on))
+	}
+}
+
+// cacheStampede is an avalanche: markers without jitter, and nobody who shares
+// a look-up.
+func cacheStampede(p Patient) Fault {
+	alone := p.flag("lookups_alone", p.Service.SetLookupsAlone)
+	var stop func()
+	return Fault{
+		Name: "cache-stampede", Help: "every entry of both caches expires at the same moment, each second, and look-ups of one name are not shared",
+		On: func(ctx context.Context) error {
+			if err := p.Expire(ctx); err != nil {
+				return err
+			}
+			alone(true)
+			ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+			var expiring sync.WaitGroup
+			expiring.Go(func() {
+				tick := time.NewTicker(stampedeEvery)
+				defer tick.Stop()
+				for {
+					p.Service.Local.Purge()
+					select {
+					case <-tick.C:
+					case <-ctx.Done():
+						return
+					}
+					_ = p.Expire(ctx) // while Redis is down there is nothing to expire
+				}
+			})
+			stop = func() {
+				cancel()
+				expiring.Wait()
+			}
+			return nil
+		},
+		Off: func(context.Context) error {
+			alone(false)
+			stop()
+			return nil
+		},
+	}
+}
+
+func trustFree(p Patient) Fault {
+	set := p.flag("trust_cached_free", p.Service.SetTrustFree)
+	return Fault{
+		Name: "trust-free", Help: "a registration is acknowledged because the local cache says \"free\", before the index was asked",
+		On:  func(context.Context) error { set(true); return nil },
+		Off: func(context.Context) error { set(false); return nil },
+	}
+}
+
+func staleMarkers(p Patient) Fault {
+	set := p.flag("release_without_invalidation", p.Service.SetKeepStale)
+	return Fault{
+		Name: "stale-markers", Help: "no cache is told of names that become available, and goes on to say \"taken\"",
+		On:  func(context.Context) error { set(true); return nil },
+		Off: func(context.Context) error { set(false); return nil },
+	}
+}
+
+// clockRollback needs no recorded change: nobody changed the service.
+func clockRollback(p Patient) Fault {
+	return Fault{
+		Name: "clock-rollback", Help: "the clock of the user ids is set back by " + clockStep.String() + ", further than they will bear",
+		On:  func(context.Context) error { p.SetClock(-clockStep); return nil },
+		Off: func(context.Context) error { p.SetClock(0); return nil },
+	}
+}
+
+func syncFollowUps(p Patient) Fault {
+	inline := p.flag("followups_inline", p.Service.SetFollowUpsInline)
+	hook := p.Service.FollowUps
+	before, closing := "", func() {}
+	return Fault{
+		Name: "sync-followups", Help: "a registration waits for its follow-ups, and the service that is told of it takes its time",
+		On: func(context.Context) error {
+			from, err := hook.SetURL("")
+			if err != nil {
+				return err
+			}
+			before = from
+			to, err := url.Parse(from)
+			if err == nil {
+				to.Host, closing, err = p.Delay(to.Host, slowFollowUp)
+			}
+			if err != nil {
+				_, undo := hook.SetURL(from)
+				return errors.Join(err, undo)
+			}
+			if _, err := hook.SetURL(to.String()); err != nil {
+				closing()
+				return err
+			}
+			inline(true)
+			return nil
+		},
+		Off: func(context.Context) error {
+			inline(false)
+			_, err := hook.SetURL(before)
+			closing()
+			return err
+		},
+	}
+}
