@@ -49,7 +49,7 @@ machine, as the demo's scenarios do, and prints what came of it.`,
 // profile is the load of a scenario.
 func profile(scenario string, names int, duration time.Duration) (load.Profile, error) {
 	var known []string
-	for _, s := range fault.Scenarios(names, duration) {
+	for _, s := range append(fault.Scenarios(names, duration), fault.Loads(names, duration)...) {
 		if s.Name == scenario {
 			return s.Load, nil
 		}

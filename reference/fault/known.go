@@ -23,6 +23,9 @@ type Patient struct {
 	// Delay opens a way to the target on which everything takes longer, and
 	// returns its address; closing ends it.
 	Delay func(target string, each time.Duration) (address string, closing func(), err error)
+	// Bypass frees names in the databases, behind the service, and returns how
+	// to give them back.
+	Bypass func(ctx context.Context) (restore func(context.Context) error, err error)
 	// Expire lets every entry in Redis expire at this moment.
 	Expire func(ctx context.Context) error
 	// SetClock sets the clock of the user ids wrong by so much.
@@ -60,6 +63,7 @@ func Known(p Patient) []Fault {
 		staleMarkers(p),
 		clockRollback(p),
 		syncFollowUps(p),
+		stateBypass(p),
 	}
 	if p.Redis != nil {
 		faults = append(faults, Fault{

@@ -129,3 +129,14 @@ func syncFollowUps(p Patient) Fault {
 		},
 	}
 }
+
+// stateBypass needs no recorded change: whoever goes behind the service does not
+// tell it.
+func stateBypass(p Patient) Fault {
+	var restore func(context.Context) error
+	return Fault{
+		Name: "state-bypass", Help: "somebody frees names by SQL, behind the service: without an event, a cool-down, or a cache that hears of it",
+		On:  func(ctx context.Context) (err error) { restore, err = p.Bypass(ctx); return err },
+		Off: func(ctx context.Context) error { return restore(ctx) },
+	}
+}

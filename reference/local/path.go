@@ -124,9 +124,10 @@ type Path struct {
 	// Service is the checker inside.
 	Service *reference.Service
 
-	closers []func() error // run from the last to the first
-	served  chan struct{}
-	failure error // why serving ended; read after served is closed
+	shardFiles []string       // of embedded shards
+	closers    []func() error // run from the last to the first
+	served     chan struct{}
+	failure    error // why serving ended; read after served is closed
 }
 
 // closeTimeout bounds how long running requests are waited for, and the mending of faults before.
@@ -197,6 +198,7 @@ func (p *Path) start(ctx context.Context, o Options) error {
 	}
 	if o.Faults {
 		patient.Service = p.Service
+		patient.Bypass = p.bypass
 		client := newClient(layers.Redis.Options(), 1)
 		p.onClose(client.Close)
 		patient.Expire = func(ctx context.Context) error { return expire(ctx, client) }

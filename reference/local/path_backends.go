@@ -152,7 +152,9 @@ func (p *Path) openSQLite(ctx context.Context, shards int, patient *fault.Patien
 	}
 	p.onClose(files.remove)
 	for i := range shards {
-		store, err := openReopenable(ctx, files.join("shard"+strconv.Itoa(i)+".db"))
+		file := files.join("shard" + strconv.Itoa(i) + ".db")
+		p.shardFiles = append(p.shardFiles, file)
+		store, err := openReopenable(ctx, file)
 		if err != nil {
 			return stores, fmt.Errorf("shard%d: %w", i, err)
 		}

@@ -52,8 +52,8 @@ func TestFaults(t *testing.T) {
 			p.syncFollowUps()
 			var all struct{ Faults []fault.State }
 			p.call(http.MethodGet, "/debug/fault/", "", http.StatusOK, &all)
-			if len(all.Faults) != 12 {
-				t.Errorf("%d faults, want 12: %+v", len(all.Faults), all)
+			if len(all.Faults) != 13 {
+				t.Errorf("%d faults, want 13: %+v", len(all.Faults), all)
 			}
 			for _, f := range all.Faults {
 				if f.On {

@@ -92,6 +92,13 @@ func TestHang(t *testing.T) {
 		t.Errorf("verify = %+v, want shard0 sampled and shard1 timed out", verify)
 	}
 	asking.Wait()
+	down := (*reference.DownError)(nil)
+	if _, err := p.Service.Register(t.Context(), p.freeName(1)+"y"); p.Service.Shards.Owner(p.freeName(1)+"y") == 1 && (!errors.As(err, &down) || down.What != "shard1 does not answer") {
+		t.Errorf("Register at the frozen shard = %v, want an error that names it", err)
+	}
+	if _, err := p.Service.Register(t.Context(), fresh); err != nil {
+		t.Errorf("Register at the other shard = %v", err)
+	}
 	if w := p.read(); !w.tells(func(e wireError) bool { return e.Layer == "redis" && e.Code == "timeout" }) {
 		t.Errorf("errors = %+v, want a timeout of redis", w.Errors)
 	}

@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
+	"github.com/regpath/diagnose/reference/load"
 	"github.com/regpath/diagnose/reference/local"
 	"github.com/regpath/diagnose/reference/shard"
 )
@@ -144,5 +146,42 @@ func TestSnapshot(t *testing.T) {
 		if err := p.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestStateBypass frees names by SQL. No event tells of it and nobody asked the service, but the caches and the shards
+// disagree, and the reclaim job finds names to free.
+func TestStateBypass(t *testing.T) {
+	for _, servers := range []bool{false, true} {
+		t.Run(fmt.Sprintf("real=%v", servers), func(t *testing.T) {
+			t.Parallel()
+			p := &patient{
+				T: t, client: http.Client{Timeout: time.Minute},
+				Path: startPath(t, local.Options{Real: servers, Shards: 2, Names: 1000, Faults: true, ReclaimEvery: 50 * time.Millisecond}),
+			}
+			p.fault(http.MethodPost, "state-bypass")
+			p.eventually("names become available that nobody released", func(wire) bool { return p.metric("checker_names_freed_total") == 40 })
+			if moves := p.metric(`checker_http_requests_total{code="200",endpoint="move"}`); moves != 0 {
+				t.Errorf("%.0f moves were asked for, want none", moves)
+			}
+			lost := func() (n int) {
+				t.Helper()
+				for i := range 1000 {
+					if _, found, err := p.Service.Shards.Lookup(t.Context(), load.Name(i)); err != nil {
+						t.Fatal(err)
+					} else if !found {
+						n++
+					}
+				}
+				return n
+			}
+			if n := lost(); n < 39 || n > 40 { // the hot name may be among them
+				t.Errorf("%d names have no owner, want 40", n)
+			}
+			p.fault(http.MethodDelete, "state-bypass")
+			if n := lost(); n != 0 {
+				t.Errorf("%d names have no owner after they were given back", n)
+			}
+		})
 	}
 }
