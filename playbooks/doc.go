@@ -64,6 +64,18 @@
 // Of a cause that is ruled out the first sign that is absent is told; if all its
 // signs are there, what speaks against it.
 //
+// A sentence may also name the first row of a table, as {shards/failing}: its key,
+// cut to 60 characters. A stretch in square brackets is left out while a fact in it
+// is unknown or a table has no row, and so is an action that is all in brackets:
+//
+//	headline: "Shard {shards/failing} is down" # in place of the title, if it is known
+//	summary: "[Shard {shards/failing} is down: ]its names cannot be checked."
+//	actions:
+//	  - "[Roll back the change of {errors/changes}.]"
+//	  - Look at the server.
+//
+// A sentence has at most 2,000 characters.
+//
 // # Confidence
 //
 // A is the weight of the signals that hold and of the "against" that fail
@@ -79,14 +91,34 @@
 // high. A cause without signals and "against" rests on its "when" alone and is
 // medium.
 //
+// A cause may have limits: its confidence is at most so much unless a condition
+// holds, and an open one does not hold:
+//
+//	limits:
+//	  - {at_most: medium, unless: errors.change_tied == 1, because: only time ties them}
+//
+// A cause that a limit holds down to low is a note when another root is found that
+// is none: it is reported, but it is no root.
+//
+// The evidence of a cause is what holds: of alternatives, a || b, only those that
+// do.
+//
 // # Verdict
 //
 // Cause-found: there is a root that is not in doubt. Healthy: every step was
-// measured and is ok, no cause is matched and none is undecided. Everything
-// else is inconclusive. Taking a measurement away can therefore never make a
+// measured and is ok, no cause is matched and none is undecided, and every vital
+// sign of the playbook is there. Everything else is inconclusive. Taking a measurement away can therefore never make a
 // report healthy. A playbook is written so that health can be told from what
 // every back end offers: a rule or a cause that rests on a fact which may be
 // missing asks known, or names as "against" what refutes it without that fact.
+//
+// Vital signs are conditions without which nothing can be judged, such as traffic;
+// remarks are said at the end of a summary that is not healthy:
+//
+//	healthy:
+//	  - {when: shards.requests_rate >= 1, because: "Almost no traffic ({shards.requests_rate})."}
+//	remarks:
+//	  - {when: redis.uptime_seconds < 60, say: "Redis was started {redis.uptime_seconds} ago."}
 //
 // # Unit tests
 //

@@ -57,7 +57,9 @@ causes:
 `
 
 func smallCatalog() probes.Catalog {
-	return probes.Catalog{"a": kind("x y z", check(nothing)), "b": kind("x y z", check(nothing))}
+	k := kind("x y z", check(nothing))
+	k.Tables = []string{"rows"}
+	return probes.Catalog{"a": k, "b": k}
 }
 
 // saw makes measurements: saw("a", "x", 1.0, "y", 2.0).

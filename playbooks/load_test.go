@@ -43,6 +43,7 @@ func tuned() probes.Kind {
 		}
 		return check(nothing), nil
 	}
+	k.Tables = []string{"rows"}
 	return k
 }
 
