@@ -99,12 +99,13 @@ func (c *claims) leave(w *waiting) (gone, led bool) {
 	return true, false
 }
 
-// lead picks the claim on whose behalf a committer waits for a connection; nil ends the committer.
+// lead picks the claim on whose behalf a committer waits for a connection; nil ends the committer. Those whose time is up
+// are about to leave.
 func (c *claims) lead() *waiting {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, w := range c.queue {
-		if !w.led {
+		if !w.led && w.ctx.Err() == nil {
 			w.led = true
 			return w
 		}

@@ -96,13 +96,13 @@ func checkSpoilt(t *testing.T, pg *local.Postgres) {
 func checkStarved(t *testing.T, pg *local.Postgres) {
 	s := openAt(t, pg.DSN(2), 1)
 	mustClaim(t, s, shard.Row{Name: "reader", UserID: 1, CreatedAt: epoch})
-	before := s.Pool()
 	holding, release := make(chan struct{}), make(chan struct{})
 	read := make(chan error, 1)
 	go func() {
 		read <- s.Names(context.WithoutCancel(t.Context()), func(string) error { close(holding); <-release; return nil })
 	}()
 	<-holding
+	before := s.Pool()
 	const crowd = 20
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
