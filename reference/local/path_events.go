@@ -138,8 +138,18 @@ func (e *events) run(ctx context.Context, l reference.Layers) {
 	}
 	running.Go(func() { e.rebuild(ctx) })
 	tried, done := context.WithCancel(ctx)
+	// What was registered elsewhere while Redis was away is in no news, and its events may queue behind many others: the
+	// shards are asked instead. The first time the filter is built anyway.
+	again := false
+	connected := func() {
+		done()
+		if again {
+			e.miss()
+		}
+		again = true
+	}
 	follower := cache.Follower{
-		Redis: l.Redis, Local: l.Local, Taken: l.Filter.Learn, Connected: done,
+		Redis: l.Redis, Local: l.Local, Taken: l.Filter.Learn, Connected: connected,
 		Failed: func(err error) { done(); e.redisFailed(err) },
 	}
 	running.Go(func() { follower.Run(ctx) })
