@@ -55,7 +55,7 @@ The target is that of --config, or is given by --checker and, for a fuller look,
 	fs.StringVar(&f.output, "output", "text", "text or json")
 	fs.StringVar(&f.record, "record", "", "file to write the report to as JSON, for diagnose replay")
 	fs.BoolVar(&f.notify, "notify", false, "also send the report to the sinks of the configuration")
-	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log to stderr what goes wrong on the way")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "report every fact, gap and condition, and log to stderr what goes wrong on the way")
 	return cmd
 }
 
@@ -182,7 +182,11 @@ func (f *runFlags) look(ctx context.Context, t *target, p *playbooks.Playbook, i
 		}
 		return none, err
 	}
-	err = writeReport(std.out, report, f.output)
+	detail := notify.Digest
+	if f.verbose {
+		detail = notify.Full
+	}
+	err = writeDetail(std.out, report, f.output, detail)
 	if rec != nil {
 		err = errors.Join(err, rec.keep(report))
 	}
@@ -191,12 +195,17 @@ func (f *runFlags) look(ctx context.Context, t *target, p *playbooks.Playbook, i
 
 // writeReport prints the report as text or as JSON, with a line feed after it.
 func writeReport(w io.Writer, r playbooks.Report, format string) error {
+	return writeDetail(w, r, format, notify.Digest)
+}
+
+// writeDetail is writeReport with so much detail where it is text.
+func writeDetail(w io.Writer, r playbooks.Report, format string, d notify.Detail) error {
 	if format == "json" {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)
 	}
-	return notify.Text(w, r, notify.TextOptions{})
+	return notify.Text(w, r, notify.TextOptions{Detail: d})
 }
 
 // exitFor is the exit code that tells the verdict to a script.
