@@ -59,7 +59,7 @@ func (c checked) append(b []byte) (out []byte, ok bool) {
 
 // writeChecked sends what write would.
 func (s *Server) writeChecked(w http.ResponseWriter, c checked) int {
-	room := s.room.Get().(*[answerRoom]byte) //nolint:errcheck,forcetypeassert // New makes nothing else
+	room := s.room.Get().(*[answerRoom]byte) // New makes nothing else
 	defer s.room.Put(room)
 	body, ok := c.append(room[:0])
 	if !ok {
