@@ -8,44 +8,18 @@ import (
 
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
-	"github.com/regpath/diagnose/reference/load"
 	"github.com/regpath/diagnose/reference/local"
-	"github.com/regpath/diagnose/reference/shard"
 )
 
 // startOn runs the checker on back ends that the test controls, seeded and
 // under the load of the healthy scenario.
 func startOn(t *testing.T, redis *local.Redis, postgres *local.Postgres) *local.Path {
 	t.Helper()
-	var dsns []string
-	var stores []shard.Store
-	for i := range postgres.Len() {
-		dsns = append(dsns, postgres.DSN(i))
-		store, err := shard.OpenPostgres(t.Context(), postgres.DSN(i), shard.PostgresOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stores = append(stores, store)
-	}
-	cluster, err := shard.NewCluster(stores, shard.DefaultRoutingTable(len(stores)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := func(yield func(shard.Row) bool) {
-		for i := range demoNames {
-			if !yield(shard.Row{Name: load.Name(i), UserID: int64(i + 1), CreatedAt: time.Now().Add(-time.Hour)}) {
-				return
-			}
-		}
-	}
-	if _, err := cluster.Seed(t.Context(), rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.Close(); err != nil {
+	if err := local.Seed(t.Context(), postgres.DSNs(), demoNames); err != nil {
 		t.Fatal(err)
 	}
 	path, err := local.Start(t.Context(), local.Options{
-		Redis: cache.RedisOptions{Address: redis.Addr()}, ShardDSNs: dsns,
+		Redis: cache.RedisOptions{Address: redis.Addr()}, ShardDSNs: postgres.DSNs(),
 		Filter: bloom.Params{Capacity: demoCapacity, Rate: 0.01},
 	})
 	if err != nil {

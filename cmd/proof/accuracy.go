@@ -77,11 +77,15 @@ func (t trial) expected() string {
 
 func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 	if a.binary == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("find this binary: %w", err)
+		var err error
+		if a.binary, err = beside("diagnose"); err != nil {
+			return err
 		}
-		a.binary = filepath.Join(filepath.Dir(self), "diagnose")
+	}
+	if a.record != "" {
+		if err := os.MkdirAll(a.record, 0o700); err != nil {
+			return fmt.Errorf("make the folder of reports: %w", err)
+		}
 	}
 	schema, err := reportSchema()
 	if err != nil {

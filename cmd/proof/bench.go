@@ -55,7 +55,8 @@ func newBench() *cobra.Command {
 type duel struct {
 	what             string
 	goal             float64
-	path, peer       string
+	path, peer       string // the former begins behind the checker's URL
+	localCache       int    // see local.Options
 	pathLua, peerLua string
 }
 
@@ -82,28 +83,13 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
-	if err := seedShards(ctx, postgres, b.names); err != nil {
+	if err := local.Seed(ctx, postgres.DSNs(), b.names); err != nil {
 		return err
 	}
 	options := local.Options{
-		Redis:  cache.RedisOptions{Address: redis.Addr()},
+		Redis: cache.RedisOptions{Address: redis.Addr()}, ShardDSNs: postgres.DSNs(),
 		Filter: bloom.Params{Capacity: uint64(b.names) * 100, Rate: 0.01},
 	}
-	for i := range postgres.Len() {
-		options.ShardDSNs = append(options.ShardDSNs, postgres.DSN(i))
-	}
-	path, err := local.Start(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, path.Close()) }()
-	// A second one whose local cache holds next to nothing: its checks of taken names reach Redis.
-	options.LocalCache, options.Machine = 1, 1
-	far, err := local.Start(ctx, options)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, far.Close()) }()
 	peers, err := startPeers(ctx, redis.Addr(), postgres.DSN(0), b.names)
 	if err != nil {
 		return err
@@ -112,15 +98,15 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 
 	check := "/v1/check?name="
 	duels := []duel{
-		{what: "check answered by the Bloom filter / bare net/http", goal: 0.75, path: path.URL + check + "nobodyhasthis", peer: peers.url + "/hello"},
-		{what: "check answered by the local cache / bare net/http", goal: 0.75, path: path.URL + check + load.Name(0), peer: peers.url + "/hello"},
+		{what: "check answered by the Bloom filter / bare net/http", goal: 0.75, path: check + "nobodyhasthis", peer: peers.url + "/hello"},
+		{what: "check answered by the local cache / bare net/http", goal: 0.75, path: check + load.Name(0), peer: peers.url + "/hello"},
 		{
-			what: "check answered by Redis / bare GET behind net/http", goal: 0.8,
-			path: far.URL, pathLua: b.namesLua("/v1/check?name="), peer: peers.url, peerLua: b.namesLua("/get?name="),
+			what: "check answered by Redis / bare GET behind net/http", goal: 0.8, localCache: 1, // holds next to nothing
+			pathLua: b.namesLua(check), peer: peers.url, peerLua: b.namesLua("/get?name="),
 		},
 		{
 			what: "registration / bare upsert behind net/http", goal: 0.6,
-			path: path.URL, pathLua: postLua("/v1/register", "p"), peer: peers.url, peerLua: postLua("/upsert", "b"),
+			pathLua: postLua("/v1/register", "p"), peer: peers.url, peerLua: postLua("/upsert", "b"),
 		},
 	}
 	if b.profile != "" {
@@ -134,11 +120,42 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 		if !strings.Contains(d.what, b.only) {
 			continue
 		}
-		if err := b.fight(ctx, filepath.Join(dir, strconv.Itoa(i)), d, out); err != nil {
+		options.LocalCache = d.localCache
+		if err := b.arrange(ctx, filepath.Join(dir, strconv.Itoa(i)), options, d, out); err != nil {
 			return fmt.Errorf("%s: %w", d.what, err)
 		}
 	}
 	return nil
+}
+
+// arrange starts the path for one duel.
+func (b *bench) arrange(ctx context.Context, prefix string, o local.Options, d duel, out io.Writer) (err error) {
+	path, err := local.Start(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, path.Close()) }()
+	d.path = path.URL + d.path
+	return b.fight(ctx, prefix, d, path, out)
+}
+
+// settle waits until all that follows registrations is done, so that it does
+// not burden the peer's turn. It burdens the path's own while that lasts.
+func settle(ctx context.Context, path *local.Path) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		left := 0
+		for _, s := range path.Service.Relay.Stats() {
+			left += s.Unpublished
+		}
+		if left == 0 {
+			return nil
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("%d events are not delivered: %w", left, err)
+		}
+	}
 }
 
 // startProfile profiles this process, which is both sides of every duel, until
@@ -158,13 +175,16 @@ func startProfile(file string) (stop func() error, err error) {
 // change its pace, so that only neighbouring turns are compared: the ratio is
 // the median of theirs. Beside it stands what does not depend on what else
 // runs, the CPU time of this process, which is both servers, for each request.
-func (b *bench) fight(ctx context.Context, prefix string, d duel, out io.Writer) error {
+func (b *bench) fight(ctx context.Context, prefix string, d duel, running *local.Path, out io.Writer) error {
 	var path, peer, ratios, pathCPU, peerCPU []float64
 	for turn := range b.rounds + 1 {
 		rate, cpu := [2]float64{}, [2]float64{}
 		for i, side := range []struct{ url, lua, name string }{{d.peer, d.peerLua, "peer"}, {d.path, d.pathLua, "path"}} {
 			// Every turn registers names of its own.
 			lua := strings.ReplaceAll(side.lua, "TURN", fmt.Sprintf("%s%d", side.name, turn))
+			if err := settle(ctx, running); err != nil {
+				return err
+			}
 			before := ownCPU()
 			var err error
 			if rate[i], err = wrk(ctx, fmt.Sprintf("%s-%s-%d.lua", prefix, side.name, turn), side.url, lua, b.duration); err != nil {

@@ -120,8 +120,8 @@ func startFleet(ctx context.Context, binary string, instances int, capacity uint
 		"--listen", "127.0.0.1:0", "--redis", f.redis.Addr(), "--receipt-key-file", key,
 		"--filter-capacity", strconv.FormatUint(capacity, 10),
 	}
-	for i := range f.postgres.Len() {
-		args = append(args, "--shard-dsn", f.postgres.DSN(i))
+	for _, dsn := range f.postgres.DSNs() {
+		args = append(args, "--shard-dsn", dsn)
 	}
 	for i := range instances {
 		one, err := startInstance(ctx, binary, stderr, append(args, "--machine", strconv.Itoa(i))...)

@@ -138,7 +138,10 @@ func (r *registrations) filters(ctx context.Context, c *campaign, names []string
 			_, err := fmt.Fprintf(out, "filters: %d names were still on their way at the end, %d after %s\n", first, missing, waited.Round(time.Millisecond))
 			return missing, err
 		}
-		if err := pause(ctx, time.Second/2); err != nil {
+		if _, err := fmt.Fprintf(out, "filters: %d names are on their way after %s\n", missing, time.Since(started).Round(time.Millisecond)); err != nil {
+			return 0, err
+		}
+		if err := pause(ctx, time.Second); err != nil {
 			return 0, err
 		}
 	}

@@ -13,8 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/regpath/diagnose/reference/load"
-	"github.com/regpath/diagnose/reference/local"
-	"github.com/regpath/diagnose/reference/shard"
 )
 
 // peers is a bare server: one handler for each duel, with the driver that the
@@ -94,29 +92,4 @@ func startPeers(ctx context.Context, redisAddr, dsn string, names int) (*peers, 
 		db.Close()
 		return errors.Join(err, client.Close())
 	}}, nil
-}
-
-// seedShards fills fresh shards with the names that package load asks for.
-func seedShards(ctx context.Context, postgres *local.Postgres, names int) error {
-	var stores []shard.Store
-	for i := range postgres.Len() {
-		store, err := shard.OpenPostgres(ctx, postgres.DSN(i), shard.PostgresOptions{})
-		if err != nil {
-			return err
-		}
-		stores = append(stores, store)
-	}
-	cluster, err := shard.NewCluster(stores, shard.DefaultRoutingTable(len(stores)))
-	if err != nil {
-		return err
-	}
-	_, err = cluster.Seed(ctx, func(yield func(shard.Row) bool) {
-		created := time.Now().Add(-time.Hour)
-		for i := range names {
-			if !yield(shard.Row{Name: load.Name(i), UserID: int64(i + 1), CreatedAt: created}) {
-				return
-			}
-		}
-	})
-	return errors.Join(err, cluster.Close())
 }

@@ -60,12 +60,12 @@ func (r *rebuild) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
-	if err := seedShards(ctx, postgres, r.names); err != nil {
+	if err := local.Seed(ctx, postgres.DSNs(), r.names); err != nil {
 		return err
 	}
-	options := local.Options{Redis: cache.RedisOptions{Address: redis.Addr()}, Filter: bloom.Params{Capacity: r.capacity, Rate: 0.01}}
-	for i := range postgres.Len() {
-		options.ShardDSNs = append(options.ShardDSNs, postgres.DSN(i))
+	options := local.Options{
+		Redis: cache.RedisOptions{Address: redis.Addr()}, ShardDSNs: postgres.DSNs(),
+		Filter: bloom.Params{Capacity: r.capacity, Rate: 0.01},
 	}
 	path, err := local.Start(ctx, options)
 	if err != nil {

@@ -1,0 +1,37 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/regpath/diagnose/reference/shard"
+)
+
+// Seed fills shards that a Path does not own with the names that it would give to its own.
+func Seed(ctx context.Context, dsns []string, names int) error {
+	stores, err := new(Path).openPostgres(ctx, dsns)
+	var cluster *shard.Cluster
+	if err == nil {
+		cluster, err = shard.OpenCluster(ctx, stores, shard.DefaultRoutingTable(len(stores)))
+	}
+	if err != nil {
+		for _, s := range stores {
+			err = errors.Join(err, s.Close())
+		}
+		return err
+	}
+	if _, err = cluster.Seed(ctx, seed(names)); err != nil {
+		err = fmt.Errorf("seed: %w", err)
+	}
+	return errors.Join(err, cluster.Close())
+}
+
+// DSNs are the connection strings of all shards, in order.
+func (p *Postgres) DSNs() []string {
+	dsns := make([]string, p.Len())
+	for i := range dsns {
+		dsns[i] = p.DSN(i)
+	}
+	return dsns
+}
