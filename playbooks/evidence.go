@@ -23,6 +23,7 @@ type sights struct {
 	// firstRows holds the key of the first row of every table that has one, by
 	// full name: "shards/failing".
 	firstRows map[string]string
+	truths    map[*Condition]truth // of the conditions looked at so far
 }
 
 // sight is what one step saw.
@@ -44,7 +45,7 @@ type observed struct {
 // observe puts the measurements in playbook order, whatever order they come
 // in, and sorts what is a number from what is not.
 func observe(p *Playbook, ms []Measurement) (*sights, error) {
-	s := &sights{steps: make([]sight, len(p.Steps)), known: map[string]observed{}, firstRows: map[string]string{}}
+	s := &sights{steps: make([]sight, len(p.Steps)), known: map[string]observed{}, firstRows: map[string]string{}, truths: map[*Condition]truth{}}
 	byStep := map[string]Measurement{}
 	for _, m := range ms {
 		if _, twice := byStep[m.Step]; twice { // which to believe would depend on their order

@@ -303,8 +303,18 @@ func (v *vocabulary) split(text string) (parts []part) {
 	return append(parts, part{text: text[from:]})
 }
 
-// holds evaluates the condition. One that fails to evaluate is open.
+// holds evaluates the condition, once for what was seen. One that fails to
+// evaluate is open.
 func (c *Condition) holds(s *sights) truth {
+	t, known := s.truths[c]
+	if !known {
+		t = c.evaluate(s)
+		s.truths[c] = t
+	}
+	return t
+}
+
+func (c *Condition) evaluate(s *sights) truth {
 	out, _, err := c.program.Eval(s.activation)
 	if err != nil {
 		return open
