@@ -85,7 +85,7 @@ func TestUnavailable(t *testing.T) {
 		}), func(o *event.ConsumerOptions) { o.Tries = 3 })
 		b.boxes[0].commit("love")
 		b.drained()
-		if got, want := c.Stats(), (event.ConsumerStats{Handled: 1, Failed: 10}); got != want || r.distinct() != 1 {
+		if got, want := c.Stats(), (event.ConsumerStats{Group: "g", Handled: 1, Failed: 10}); got != want || r.distinct() != 1 {
 			t.Errorf("stats %+v, want %+v", got, want)
 		}
 	})
