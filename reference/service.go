@@ -85,13 +85,14 @@ func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
 	deadline := time.Now().Add(backEndTimeout)
 	ticket := s.Local.Begin(n)
 	known, lease, redisErr := s.askRedis(ctx, n) // has a timeout of its own, far shorter
-	switch {
-	case known == cache.Taken:
+	switch known {
+	case cache.Taken:
 		s.Local.Fill(n, ticket, true)
 		return Answer{Name: n, Taken: true, By: Redis}, nil
-	case known == cache.Free:
+	case cache.Free:
 		s.Local.Fill(n, ticket, false)
 		return Answer{Name: n, By: Redis}, nil
+	case cache.Miss: // the shard knows
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -159,7 +160,7 @@ func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Regis
 	case err != nil:
 		return Registration{}, s.shardFailed(n, err)
 	case !won:
-		s.Filter.Learn(n) // has it, unless it was registered on another instance just now
+		s.Filter.Know(n) // it has an owner, whose own instance may not have told the filter yet
 		s.remember(n, s.Redis.MarkTaken(ctx, n))
 		return Registration{}, ErrTaken
 	}

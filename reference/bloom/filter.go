@@ -110,6 +110,14 @@ func (f *Filter) Learn(name string) {
 	})
 }
 
+// Know makes sure that the filter has a name of whose registration somebody
+// else is about to tell it: it sets the bits and counts nothing, so that the
+// name is counted once, by the teller.
+func (f *Filter) Know(name string) {
+	h := hash(name)
+	f.each(func(g *generation, _ bool) { g.set(h) })
+}
+
 // CountRegistration notes a committed registration, for the comparison of
 // names added with names registered.
 func (f *Filter) CountRegistration() {

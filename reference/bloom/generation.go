@@ -45,6 +45,13 @@ func newGeneration(number uint64, p Params, at time.Time) (*generation, error) {
 // add sets the bits of a name and says whether one of them was not set before,
 // that is, whether the filter is sure that the name is new.
 func (g *generation) add(h hashes, by Source) (fresh bool) {
+	fresh = g.set(h)
+	g.added[by].Add(1)
+	return fresh
+}
+
+// set sets the bits of a name and tells whether one of them was not set before.
+func (g *generation) set(h hashes) (fresh bool) {
 	for i := range g.k {
 		at := h.location(i) % g.m
 		bit := uint64(1) << (at & 63)
@@ -52,7 +59,6 @@ func (g *generation) add(h hashes, by Source) (fresh bool) {
 			fresh = true
 		}
 	}
-	g.added[by].Add(1)
 	return fresh
 }
 

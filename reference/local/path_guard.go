@@ -2,6 +2,7 @@ package local
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -30,7 +31,7 @@ const gatePool = 4
 
 func (o GuardOptions) validate() error {
 	if o.Gate && !o.On {
-		return fmt.Errorf("the gate is a part of the guard, which is off")
+		return errors.New("the gate is a part of the guard, which is off")
 	}
 	if n := len(o.Secret); n > 0 && n < guard.MinSecretBytes {
 		return fmt.Errorf("secret of the guard has %d bytes, at least %d are needed", n, guard.MinSecretBytes)

@@ -142,8 +142,8 @@ func TestIdempotentPairs(t *testing.T) {
 		return true
 	}
 	// The marks that end a composition in Unicode, but for scripts that are not asked here.
-	marks := []rune("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u0309\u030a\u030b\u030c\u030f\u0311\u0313\u0314\u031b" +
-		"\u0323\u0324\u0325\u0326\u0327\u0328\u032d\u032e\u0330\u0331\u0338\u0342\u0345\u0653\u0654\u0655\u3099\u309a")
+	marks := "\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u0309\u030a\u030b\u030c\u030f\u0311\u0313\u0314\u031b" +
+		"\u0323\u0324\u0325\u0326\u0327\u0328\u032d\u032e\u0330\u0331\u0338\u0342\u0345\u0653\u0654\u0655\u3099\u309a"
 	composed := 0
 	for _, table := range []*unicode.RangeTable{unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Hiragana, unicode.Katakana, unicode.Arabic} {
 		for _, span := range table.R16 {
