@@ -8,11 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/playbooks"
 )
 
 // replayFlags are the flags of `diagnose replay`.
-type replayFlags struct{ playbook, file, output string }
+type replayFlags struct {
+	playbook, file, output string
+	verbose                bool
+}
 
 func newReplay(std streams) *cobra.Command {
 	var f replayFlags
@@ -34,6 +38,7 @@ The exit codes are those of run.`,
 	fs.StringVar(&f.playbook, "playbook", "", "built-in playbook to judge by (default the one that was run)")
 	fs.StringVar(&f.file, "playbook-file", "", "file with the playbook to judge by")
 	fs.StringVar(&f.output, "output", "text", "text or json")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show all facts and all that could not be told")
 	return cmd
 }
 
@@ -50,7 +55,11 @@ func (f *replayFlags) run(path string, std streams) error {
 		return err
 	}
 	report := playbooks.Replay(p, recorded)
-	if err := writeReport(std.out, report, f.output); err != nil {
+	detail := notify.Digest
+	if f.verbose {
+		detail = notify.Full
+	}
+	if err := writeDetail(std.out, report, f.output, detail); err != nil {
 		return err
 	}
 	return exitFor(report.Verdict)

@@ -73,7 +73,7 @@ func TestReplayRefusesAndExplains(t *testing.T) {
 	}
 	old := write(t, "old.json", oldRecording)
 	f(exitInconclusive, "sentinel: measured, but the playbook has no such step", old)
-	f(exitInconclusive, "documents no such fact (unknown: bloom.fullness)", old)
+	f(exitInconclusive, "documents no such fact (unknown: bloom.fullness)", old, "--verbose")
 	f(exitInconclusive, "redis: timeout", old)
 	f(exitUsage, "accepts 1 arg")
 	f(exitUsage, "no such file", "gone.json")

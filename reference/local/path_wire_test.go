@@ -166,17 +166,24 @@ func (w wire) tells(such func(wireError) bool) bool {
 // registers registers the name until the answer is the one wanted.
 func (p *patient) registers(name string, want int) {
 	p.Helper()
-	p.eventually(fmt.Sprintf("registration of %s answered with %d", name, want), func(wire) bool {
-		req, err := http.NewRequestWithContext(p.Context(), http.MethodPost, p.URL+"/v1/register", strings.NewReader(`{"name":"`+name+`"}`))
-		if err != nil {
-			p.Fatal(err)
-		}
-		res, err := p.client.Do(req)
-		if err != nil {
-			p.Fatal(err)
-		}
-		return res.Body.Close() == nil && res.StatusCode == want
-	})
+	p.eventually(fmt.Sprintf("registration of %s answered with %d", name, want), func(wire) bool { return p.register(name) == want })
+}
+
+// register tries to register a name and returns the status.
+func (p *patient) register(name string) int {
+	p.Helper()
+	req, err := http.NewRequestWithContext(p.Context(), http.MethodPost, p.URL+"/v1/register", strings.NewReader(`{"name":"`+name+`"}`))
+	if err != nil {
+		p.Fatal(err)
+	}
+	res, err := p.client.Do(req)
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := res.Body.Close(); err != nil {
+		p.Fatal(err)
+	}
+	return res.StatusCode
 }
 
 // changed returns the last recorded change of what, from and to.
