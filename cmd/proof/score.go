@@ -13,6 +13,8 @@ import (
 // score is a confusion matrix in the making.
 type score struct {
 	runs, right int
+	// wrong counts the runs that named a root which is not the injected one.
+	wrong int
 	// confidentWrong counts wrong roots of high confidence, healthyBlamed
 	// causes found where nothing was wrong.
 	confidentWrong, healthyBlamed int
@@ -26,11 +28,13 @@ func (s *score) add(expected string, r playbooks.Report) string {
 		found = r.Causes[0].ID
 	}
 	s.runs++
-	switch {
-	case found == expected:
+	if found == expected {
 		s.right++
-	case len(r.Causes) > 0 && r.Causes[0].Confidence == playbooks.High:
-		s.confidentWrong++
+	} else if r.Verdict == playbooks.CauseFound {
+		s.wrong++
+		if r.Causes[0].Confidence == playbooks.High {
+			s.confidentWrong++
+		}
 	}
 	if expected == string(playbooks.Healthy) && len(r.Causes) > 0 {
 		s.healthyBlamed++

@@ -21,8 +21,8 @@ func TestScore(t *testing.T) {
 	s.add("healthy", playbooks.Report{Verdict: playbooks.Healthy})
 	s.add("healthy", reportOf("a", playbooks.Medium))
 
-	if s.runs != 5 || s.right != 3 || s.confidentWrong != 1 || s.healthyBlamed != 1 {
-		t.Errorf("got runs %d right %d confidentWrong %d healthyBlamed %d, want 5 3 1 1", s.runs, s.right, s.confidentWrong, s.healthyBlamed)
+	if s.runs != 5 || s.right != 3 || s.wrong != 2 || s.confidentWrong != 1 || s.healthyBlamed != 1 {
+		t.Errorf("got runs %d right %d wrong %d confidentWrong %d healthyBlamed %d, want 5 3 2 1 1", s.runs, s.right, s.wrong, s.confidentWrong, s.healthyBlamed)
 	}
 	// a: TP 1 FP 1 FN 1 → 1/2; b: TP 1 FP 1 FN 0 → 2/3; healthy: TP 1 FP 0 FN 1 → 2/3.
 	if got, want := s.macroF1(), (1.0/2+2.0/3+2.0/3)/3; math.Abs(got-want) > 1e-12 {
