@@ -117,9 +117,10 @@ func demo(ctx context.Context, s fault.Scenario, onReal bool, output string, std
 	return nil
 }
 
-// verdictOf is the id of the root cause, or the verdict where there is none.
+// verdictOf is the id of the root cause, or the verdict where none was found;
+// an inconclusive report may hold suspicions, which do not count.
 func verdictOf(r playbooks.Report) string {
-	if len(r.Causes) > 0 {
+	if r.Verdict == playbooks.CauseFound {
 		return r.Causes[0].ID
 	}
 	return string(r.Verdict)
