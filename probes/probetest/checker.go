@@ -1,9 +1,11 @@
 package probetest
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,6 +50,21 @@ func JSON(doc string) http.HandlerFunc {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(doc))
 	}
+}
+
+// ServeSnapshot serves, from now on, a snapshot of those of docs that take no
+// query, and returns the requests that it makes needless.
+func (c *Checker) ServeSnapshot(docs map[string]string) (needless []string) {
+	var parts []string
+	for path, doc := range docs {
+		name := strings.TrimPrefix(path, "/debug/diagnose/")
+		if !strings.Contains(name, "/") {
+			parts = append(parts, fmt.Sprintf("%q:%s", name, doc))
+			needless = append(needless, "GET "+path)
+		}
+	}
+	c.Serve(source.PathSnapshot, JSON("{"+strings.Join(parts, ",")+"}"))
+	return needless
 }
 
 // Abort is a handler that drops the connection instead of answering.

@@ -28,7 +28,8 @@ type Subject struct {
 	Docs map[string]string
 	// Allowed are all requests that the probe may make: "GET /path".
 	Allowed []string
-	// Requests is the largest number of requests of one Check.
+	// Requests is the largest number of requests of one Check of a service that
+	// has no snapshot.
 	Requests int
 	// Knows names facts that are known even without a service.
 	Knows []string
@@ -41,6 +42,7 @@ type Subject struct {
 func Run(t *testing.T, s Subject) {
 	t.Run("documents its facts", func(t *testing.T) { s.documented(t) })
 	t.Run("healthy", func(t *testing.T) { s.healthy(t) })
+	t.Run("in a snapshot", func(t *testing.T) { s.snapshot(t) })
 	t.Run("without a service", func(t *testing.T) { s.without(t) })
 	t.Run("half-broken answers", func(t *testing.T) { s.broken(t) })
 	t.Run("broken numbers", func(t *testing.T) { s.numbers(t) })
@@ -132,14 +134,15 @@ func (s Subject) checkAgain(t testing.TB, c *Checker, p probes.Probe, docs []pro
 	}
 	Valid(t, docs, ev, err)
 	asked := c.Asked()[before:]
-	if len(asked) > s.Requests+c.Aborted() {
-		t.Errorf("%d requests, want at most %d: %v", len(asked), s.Requests, asked)
+	const inVain = 1 // a source asks for a snapshot before it asks for documents
+	if len(asked) > s.Requests+inVain+c.Aborted() {
+		t.Errorf("%d requests, want at most %d: %v", len(asked), s.Requests+inVain, asked)
 	}
 	if ev.Cost.HTTPRequests != len(asked) {
 		t.Errorf("cost says %d requests, the service saw %d", ev.Cost.HTTPRequests, len(asked))
 	}
 	for _, a := range asked {
-		if !slices.Contains(s.Allowed, a) {
+		if a != "GET "+source.PathSnapshot && !slices.Contains(s.Allowed, a) {
 			t.Errorf("request %q is not documented", a)
 		}
 	}
@@ -171,6 +174,30 @@ func (s Subject) healthy(t *testing.T) {
 	}
 	if n := c.MostConns(); n != 1 {
 		t.Errorf("%d connections at a time, want 1", n)
+	}
+}
+
+// snapshot serves the documents in a snapshot: the probe sees the same, and asks
+// for none of them.
+func (s Subject) snapshot(t *testing.T) {
+	t.Parallel()
+	c := NewChecker(t, s.Docs)
+	single, _ := s.check(t, c)
+	shared := NewChecker(t, s.Docs)
+	inside := shared.ServeSnapshot(s.Docs)
+	ev, err := s.check(t, shared)
+	if err != nil {
+		t.Errorf("check: %v", err)
+	}
+	for _, f := range single.Facts {
+		if _, ok := Value(ev, f.Name); !ok {
+			t.Errorf("%s is known from a document and not from a snapshot: %s", f.Name, Reason(ev, f.Name))
+		}
+	}
+	for _, a := range shared.Asked() {
+		if slices.Contains(inside, a) {
+			t.Errorf("%s although the snapshot holds it", a)
+		}
 	}
 }
 

@@ -49,8 +49,12 @@ func (t *Time) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// pathDocuments is where the documents of the contract are.
+const pathDocuments = "/debug/diagnose/"
+
 // Paths of the contract.
 const (
+	PathSnapshot    = pathDocuments + "snapshot"
 	PathBloom       = "/debug/diagnose/bloom"
 	PathBloomTest   = "/debug/diagnose/bloom/test"
 	PathBloomVerify = "/debug/diagnose/bloom/verify"

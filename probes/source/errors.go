@@ -51,13 +51,16 @@ func (f *failure) Unwrap() error { return f.kind }
 
 func fail(kind error, text string) error { return &failure{kind: kind, text: text} }
 
+// interrupted says that the run ended first, for the reason given.
+func interrupted(why error) error { return fail(ErrInterrupted, "interrupted: "+why.Error()) }
+
 // classify turns what a driver says into a failure. connected tells whether a
 // connection stood when err came up; budget is the time that was granted. ctx
 // is the run's own context, without the budget. A nil result means that err is
 // not about the network.
 func classify(ctx context.Context, err error, connected bool, budget time.Duration) error {
 	if ctx.Err() != nil {
-		return fail(ErrInterrupted, "interrupted: "+ctx.Err().Error())
+		return interrupted(ctx.Err())
 	}
 	var (
 		known  *failure

@@ -23,9 +23,9 @@ const (
 	// maxBody is the largest answer that is read. The largest document of the
 	// contract, 1000 errors, is about 300 KB.
 	maxBody = 4 << 20
-	// maxConns is the number of connections to the service: one for each of
-	// the four steps, which run at the same time.
-	maxConns = 4
+	// maxConns is the number of connections to the service. One is enough: the
+	// steps that run at the same time share one request.
+	maxConns = 1
 	// httpTimeout bounds one request. The documents answer from memory, and
 	// the one that asks the shards is bounded to 1 s by the contract.
 	httpTimeout = 2 * time.Second
@@ -43,17 +43,20 @@ type HTTPOptions struct {
 	Timeout time.Duration
 }
 
-// HTTP reads the documents of the diagnostic contract from one service. It is
+// HTTP reads the documents of the diagnostic contract from one service, over
+// one connection, in snapshots that whoever asks at the same time shares. It is
 // safe for concurrent use. A kept connection that turns out to be broken is
 // replaced once, by the transport, and counted; nothing else is repeated.
 type HTTP struct {
-	base    *url.URL
-	token   Secret
-	timeout time.Duration
-	client  *http.Client
-	dead    circuit // no connection to be had
-	mu      sync.Mutex
-	hung    map[string]*circuit // no answer, by path
+	base      *url.URL
+	token     Secret
+	timeout   time.Duration
+	client    *http.Client
+	snapshots snapshots
+	turn      chan struct{} // holds one token: whoever has it may send
+	dead      circuit       // no connection to be had
+	mu        sync.Mutex
+	hung      map[string]*circuit // no answer, by path
 }
 
 // NewHTTP returns a source for the service at o.URL. It does no I/O.
@@ -76,7 +79,8 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 		timeout = httpTimeout
 	}
 	return &HTTP{
-		base: base, token: o.Token, timeout: timeout, hung: make(map[string]*circuit),
+		base: base, token: o.Token, timeout: timeout,
+		turn: make(chan struct{}, maxConns), hung: make(map[string]*circuit),
 		client: &http.Client{
 			Transport: &http.Transport{
 				DialContext:            (&net.Dialer{Timeout: timeout}).DialContext,
@@ -99,7 +103,7 @@ func (h *HTTP) Name() string { return "checker " + h.base.String() }
 // stands before it is needed. A service without that document is fine.
 func (h *HTTP) Open(ctx context.Context) error {
 	var doc Changes
-	if err := h.Get(ctx, new(probes.Cost), PathChanges, nil, &doc); err != nil && !errors.Is(err, ErrAbsent) {
+	if err := h.do(ctx, new(probes.Cost), http.MethodGet, PathChanges, nil, nil, &doc); err != nil && !errors.Is(err, ErrAbsent) {
 		return err
 	}
 	return nil
@@ -110,8 +114,12 @@ func (h *HTTP) Close() { h.client.CloseIdleConnections() }
 
 // Get reads the document at path into the struct behind into and adds to cost
 // what that took. A document that is there but not as the contract says is an
-// error that tells what is wrong with it.
+// error that tells what is wrong with it. Without a query the document comes
+// from a snapshot that is not older than [Fresh], as with [HTTP.Read].
 func (h *HTTP) Get(ctx context.Context, cost *probes.Cost, path string, query url.Values, into any) error {
+	if len(query) == 0 {
+		return h.Read(ctx, cost, path, Fresh, into)
+	}
 	return h.do(ctx, cost, http.MethodGet, path, query, nil, into)
 }
 
@@ -170,8 +178,18 @@ func (h *HTTP) circuit(path string) *circuit {
 	return c
 }
 
-// send makes one request and returns the body of a 200.
+// send makes one request, when it is its turn, and returns the body of a 200.
+// The wait does not count against the timeout: a request that waits for a slow
+// one is not slow itself.
 func (h *HTTP) send(run context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte) ([]byte, error) {
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-run.Done():
+	}
+	if err := run.Err(); err != nil {
+		return nil, interrupted(err)
+	}
 	ctx, cancel := context.WithTimeout(run, h.timeout)
 	defer cancel()
 	connected := false

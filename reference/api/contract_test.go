@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -200,6 +201,35 @@ func TestContract(t *testing.T) {
 	change := changes["changes"].([]any)[0].(map[string]any)
 	if change["kind"] != "config" || change["what"] != "followup_url" || change["to"] != "http://127.0.0.1:9/v1/profiles" {
 		t.Errorf("changes[0] = %v, want the change of followup_url", change)
+	}
+}
+
+// TestSnapshot: the snapshot holds every document that takes no query, as it is
+// served by itself, and CONTRACT.md lists it.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	p := start(t, local.Options{})
+	contract, err := os.ReadFile("CONTRACT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := sectionOf(string(contract), "GET /debug/diagnose/snapshot")
+	snapshot := document(t, http.MethodGet, p.URL+"/debug/diagnose/snapshot", "")
+	for name, inside := range snapshot {
+		if !strings.Contains(text, `"`+name+`":{…}`) || !strings.Contains(string(contract), "\n## GET /debug/diagnose/"+name+"\n") {
+			t.Errorf("CONTRACT.md does not describe the document %s and that the snapshot holds it", name)
+		}
+		alone, together := map[string]bool{}, map[string]bool{}
+		paths("", document(t, http.MethodGet, p.URL+"/debug/diagnose/"+name, ""), alone)
+		paths("", inside, together)
+		if !maps.Equal(alone, together) {
+			t.Errorf("%s: the snapshot has %v, the document %v", name, together, alone)
+		}
+	}
+	for _, heading := range regexp.MustCompile("(?m)^## GET /debug/diagnose/([a-z]+)$").FindAllStringSubmatch(string(contract), -1) {
+		if _, ok := snapshot[heading[1]]; !ok && heading[1] != "snapshot" {
+			t.Errorf("the snapshot lacks the document %s", heading[1])
+		}
 	}
 }
 

@@ -20,10 +20,13 @@ const (
 	verifyTimeout  = time.Second
 )
 
-// diagnose mounts the diagnostic contract.
+// diagnose mounts the diagnostic contract. What is mounted with get is in the
+// snapshot too.
 func (s *Server) diagnose(mux *http.ServeMux) {
-	get := func(path string, document func() any) {
-		mux.HandleFunc("GET /debug/diagnose/"+path, func(w http.ResponseWriter, _ *http.Request) {
+	documents := map[string]func() any{}
+	get := func(name string, document func() any) {
+		documents[name] = document
+		mux.HandleFunc("GET /debug/diagnose/"+name, func(w http.ResponseWriter, _ *http.Request) {
 			write(w, http.StatusOK, document())
 		})
 	}
@@ -36,6 +39,13 @@ func (s *Server) diagnose(mux *http.ServeMux) {
 	get("errors", func() any {
 		kept, recorded := s.errors.snapshot()
 		return errorsDoc{Now: time.Now(), StartedAt: s.startedAt, Capacity: ErrorCapacity, Recorded: recorded, Errors: kept}
+	})
+	mux.HandleFunc("GET /debug/diagnose/snapshot", func(w http.ResponseWriter, _ *http.Request) {
+		all := make(map[string]any, len(documents))
+		for name, document := range documents {
+			all[name] = document()
+		}
+		write(w, http.StatusOK, all)
 	})
 	mux.HandleFunc("POST /debug/diagnose/bloom/test", s.serveBloomTest)
 	mux.HandleFunc("GET /debug/diagnose/bloom/verify", s.serveBloomVerify)
