@@ -21,6 +21,28 @@ type Notifier interface {
 	Notify(ctx context.Context, n Notice) (Receipt, error)
 }
 
+// Detailer is a Notifier with room for more than the message itself, such as its
+// thread.
+type Detailer interface {
+	Notifier
+	// Detail says beside the message of n.Prior what did not fit into it, and
+	// brings to date what it said there before, which n.Prior.Detail lists. It is
+	// otherwise like Notify.
+	Detail(ctx context.Context, n Notice) (Receipt, error)
+}
+
+// All says n with its details, where the sink has room for them and there is a
+// report.
+func All(ctx context.Context, s Notifier, n Notice) (Receipt, error) {
+	at, err := s.Notify(ctx, n)
+	d, ok := s.(Detailer)
+	if err != nil || !ok || n.Report == nil {
+		return at, err
+	}
+	n.Prior = at
+	return d.Detail(ctx, n)
+}
+
 // Notice is one thing to say about an incident.
 type Notice struct {
 	Incident playbooks.Incident

@@ -13,13 +13,15 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
-	"github.com/riverqueue/river/rivertype"
 )
 
 // Options are what an Inbox needs. Worker is required; the rest has defaults.
 type Options struct {
 	// Worker works on incidents.
 	Worker Worker
+	// Couriers carry what is to be said about incidents, by name; see
+	// ValidCourierName.
+	Couriers map[string]Courier
 	// Workers is how many incidents are worked on at a time; 4 when zero.
 	Workers int
 	// Timeout bounds one call of Work; 2 minutes when zero.
@@ -36,6 +38,10 @@ type Options struct {
 	Registry prometheus.Registerer
 	// Now is the clock; time.Now when nil.
 	Now func() time.Time
+
+	// pollInterval is how often the queues are looked at unasked; River's default
+	// when zero.
+	pollInterval time.Duration
 }
 
 // withDefaults fills in what was left out.
@@ -71,6 +77,7 @@ type Inbox struct {
 	store   *store
 	client  *river.Client[*sql.Tx]
 	metrics *metrics
+	wakes   chan string // queues that have a new job
 
 	// mu is held for reading by every Store under way, so that Stop can wait
 	// for them; stopped is guarded by it.
@@ -89,12 +96,17 @@ func Open(ctx context.Context, path string, opts Options) (*Inbox, error) {
 	if opts.Worker == nil {
 		return nil, errors.New("open inbox: no worker")
 	}
+	for name := range opts.Couriers {
+		if err := ValidCourierName(name); err != nil {
+			return nil, fmt.Errorf("open inbox: courier %q: %w", name, err)
+		}
+	}
 	opts = opts.withDefaults()
 	s, err := openStore(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	in := &Inbox{opts: opts, store: s}
+	in := &Inbox{opts: opts, store: s, wakes: make(chan string, wakesHeld)}
 	if err := in.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), s.close())
 	}
@@ -104,7 +116,7 @@ func Open(ctx context.Context, path string, opts Options) (*Inbox, error) {
 func (in *Inbox) open(ctx context.Context) error {
 	// River speaks up for every step it takes; its warnings will do.
 	logger := slog.New(atLeast{slog.LevelWarn, in.opts.Logger.Handler()})
-	driver := riversqlite.New(in.store.write)
+	driver := wakingDriver{riversqlite.New(in.store.write), in.wakes}
 	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: logger})
 	if err != nil {
 		return fmt.Errorf("prepare the queue: %w", err)
@@ -119,14 +131,23 @@ func (in *Inbox) open(ctx context.Context) error {
 	if err := river.AddWorkerSafely(workers, &pruneWorker{inbox: in}); err != nil {
 		return fmt.Errorf("prepare the queue: %w", err)
 	}
+	if err := river.AddWorkerSafely(workers, &courierWorker{inbox: in}); err != nil {
+		return fmt.Errorf("prepare the queue: %w", err)
+	}
+	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: in.opts.Workers}}
+	for _, courier := range in.couriers() {
+		queues[queueOf(courier)] = river.QueueConfig{MaxWorkers: courierWorkers}
+	}
 	in.client, err = river.NewClient(driver, &river.Config{
 		Logger:  logger,
 		Workers: workers,
-		Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: in.opts.Workers}},
-		// The driver looks for news every 50 ms; do not wait much longer.
-		FetchCooldown:   10 * time.Millisecond,
-		JobTimeout:      in.opts.Timeout,
-		SoftStopTimeout: in.opts.Grace,
+		Queues:  queues,
+		// New jobs are told of by wake, at once; what is due again is found by
+		// looking.
+		FetchCooldown:     2 * time.Millisecond,
+		FetchPollInterval: in.opts.pollInterval,
+		JobTimeout:        in.opts.Timeout,
+		SoftStopTimeout:   in.opts.Grace,
 		// Within one process no job is orphaned, and those of a dead process are
 		// taken up at once by reclaim: this is only the net below.
 		RescueStuckJobsAfter: 2*in.opts.Timeout + time.Minute,
@@ -164,7 +185,7 @@ func (in *Inbox) reclaim(ctx context.Context) error {
 				return err
 			}
 		}
-		return nil
+		return in.redeliver(ctx, tx)
 	})
 }
 
@@ -187,10 +208,7 @@ func pendingIncidents(ctx context.Context, tx *sql.Tx) ([]string, error) {
 func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, id string) error {
 	_, err := in.client.InsertTx(ctx, tx, incidentArgs{Incident: id}, &river.InsertOpts{
 		MaxAttempts: maxAttempts,
-		UniqueOpts: river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
-			rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
-			rivertype.JobStateRetryable, rivertype.JobStateScheduled,
-		}},
+		UniqueOpts:  once(),
 	})
 	if err != nil {
 		return fmt.Errorf("enqueue incident: %w", err)
@@ -277,6 +295,9 @@ func (in *Inbox) Store(ctx context.Context, m Message) ([]Outcome, error) {
 		return nil, fmt.Errorf("store message: %w", err)
 	}
 	in.metrics.taken(outcomes, fates)
+	if len(outcomes) > 0 {
+		in.wakeAll()
+	}
 	return outcomes, nil
 }
 
@@ -317,6 +338,11 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	}
 	if err := in.save(ctx, tx, inc, m, seen, d); err != nil {
 		return nil, nil, err
+	}
+	if inc.revision > before {
+		if err := in.announce(ctx, tx, inc.id, in.couriers()...); err != nil {
+			return nil, nil, err
+		}
 	}
 	return []Outcome{{Incident: inc.id, Effect: effect}}, d.fates, nil
 }

@@ -25,6 +25,9 @@ type Filter struct {
 	State State
 	// Pending picks the incidents whose last news has not been worked through.
 	Pending bool
+	// Undelivered picks the incidents with news that some courier has not
+	// delivered.
+	Undelivered bool
 	// Since picks the incidents opened at or after it.
 	Since time.Time
 	// Limit is how many are returned at most; 100 when zero.
@@ -51,6 +54,18 @@ type IncidentRow struct {
 	// Attempts counts the calls made for it, Error is how the last one failed.
 	Pending  bool   `json:"pending"`
 	Attempts int    `json:"attempts,omitempty"`
+	Error    string `json:"error,omitempty"`
+	// Undelivered lists the couriers that have not delivered the last news.
+	Undelivered []DeliveryRow `json:"undelivered,omitempty"`
+}
+
+// DeliveryRow is what a courier has not delivered. Error is untrusted.
+type DeliveryRow struct {
+	Courier string `json:"courier"`
+	// Since is when the oldest news came that is not delivered.
+	Since time.Time `json:"since"`
+	// Attempts counts the calls made for it, Error is how the last one failed.
+	Attempts int    `json:"attempts"`
 	Error    string `json:"error,omitempty"`
 }
 
@@ -95,9 +110,34 @@ func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {
 	}, `SELECT `+incidentColumns+`,
 			(SELECT count(*) FROM alerts WHERE incident = id), (SELECT count(*) FROM alerts WHERE incident = id AND firing)
 		FROM incidents WHERE (?1 = '' OR id = ?1) AND (?2 = '' OR state = ?2) AND (NOT ?3 OR worked < revision) AND opened_at >= ?4
-		ORDER BY opened_at DESC, rowid DESC LIMIT ?5`, f.ID, string(f.State), f.Pending, toStamp(f.Since), f.Limit)
+			AND (NOT ?6 OR EXISTS (SELECT 1 FROM deliveries WHERE incident = id AND done < wanted))
+		ORDER BY opened_at DESC, rowid DESC LIMIT ?5`, f.ID, string(f.State), f.Pending, toStamp(f.Since), f.Limit, f.Undelivered)
 	if err != nil {
 		return nil, fmt.Errorf("list incidents: %w", err)
 	}
-	return out, nil
+	return out, listUndelivered(ctx, q, out)
+}
+
+// listUndelivered fills in what is not delivered of the incidents.
+func listUndelivered(ctx context.Context, q queryer, rows []IncidentRow) error {
+	byID := make(map[string]*IncidentRow, len(rows))
+	for i := range rows {
+		byID[rows[i].ID] = &rows[i]
+	}
+	err := each(ctx, q, func(scan func(...any) error) error {
+		var id, since string
+		var d DeliveryRow
+		if err := scan(&id, &d.Courier, &since, &d.Attempts, &d.Error); err != nil {
+			return err
+		}
+		d.Since = fromStamp(since)
+		if r := byID[id]; r != nil {
+			r.Undelivered = append(r.Undelivered, d)
+		}
+		return nil
+	}, `SELECT incident, courier, since, attempts, error FROM deliveries WHERE done < wanted ORDER BY since, courier`)
+	if err != nil {
+		return fmt.Errorf("list undelivered: %w", err)
+	}
+	return nil
 }

@@ -21,6 +21,8 @@ type metrics struct {
 	storeSeconds prometheus.Histogram
 	incidents    *prometheus.CounterVec
 	runSeconds   *prometheus.HistogramVec
+	deliveries   *prometheus.CounterVec
+	lagSeconds   *prometheus.HistogramVec
 	all          []prometheus.Collector
 }
 
@@ -57,11 +59,21 @@ func newMetrics(reg prometheus.Registerer, store *sql.DB) (*metrics, error) {
 			Name: "diagnose_incident_run_seconds", Help: "Time of the work on an incident, by outcome: ok, failed, interrupted.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120},
 		}, []string{"outcome"}),
+		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "diagnose_deliveries_total",
+			Help: "Attempts to bring a sink up to date, by outcome: delivered, failed (will be repeated), undeliverable (kept until there is news or a restart).",
+		}, []string{"sink", "outcome"}),
+		lagSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "diagnose_delivery_lag_seconds", Help: "Time from news to its delivery, by sink.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
+		}, []string{"sink"}),
 	}
 	m.all = []prometheus.Collector{
 		m.received, m.accepted, m.refused, m.alerts, m.spoilt, m.bodyBytes, m.storeSeconds, m.incidents, m.runSeconds,
+		m.deliveries, m.lagSeconds,
 		gauge("diagnose_incidents_open", "Incidents that are open.", store, `SELECT count(*) FROM incidents WHERE state = 'open'`),
 		gauge("diagnose_incidents_pending", "Incidents with news that has not been worked through.", store, `SELECT count(*) FROM incidents WHERE worked < revision`),
+		gauge("diagnose_deliveries_open", "Incidents with news that a sink has not been told.", store, `SELECT count(*) FROM deliveries WHERE done < wanted`),
 	}
 	for i, c := range m.all {
 		if err := reg.Register(c); err != nil {
@@ -128,4 +140,15 @@ func (m *metrics) run(took time.Duration, ctxErr, err error) {
 		outcome = "failed"
 	}
 	m.runSeconds.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// delivered counts a delivery and how long the news had waited for it.
+func (m *metrics) delivered(courier string, lag time.Duration) {
+	m.deliveries.WithLabelValues(courier, "delivered").Inc()
+	m.lagSeconds.WithLabelValues(courier).Observe(lag.Seconds())
+}
+
+// undelivered counts an attempt in vain.
+func (m *metrics) undelivered(courier, outcome string) {
+	m.deliveries.WithLabelValues(courier, outcome).Inc()
 }

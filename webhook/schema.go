@@ -1,12 +1,16 @@
 package webhook
 
 // schemaVersion is kept in SQLite's user_version.
-const schemaVersion = 1
+const schemaVersion = 2
 
-// schema is the store's own part; River's tables are made by its migrations.
+// schemaSteps are the store's own part, River's tables are made by its
+// migrations: step n makes version n+1 out of version n.
+func schemaSteps() []string { return []string{schemaIncidents, schemaDeliveries} }
+
+// schemaIncidents is what the intake keeps.
 // Times are RFC 3339 in UTC with nine digits, so that text order is time order;
 // the empty string is the zero time.
-const schema = `
+const schemaIncidents = `
 CREATE TABLE incidents (
 	id          TEXT PRIMARY KEY,
 	group_key   TEXT NOT NULL,
@@ -58,4 +62,22 @@ CREATE TABLE memos (
 	value    BLOB NOT NULL,
 	PRIMARY KEY (incident, key)
 ) STRICT;
+`
+
+// schemaDeliveries is what the couriers keep.
+const schemaDeliveries = `
+CREATE TABLE deliveries (
+	incident TEXT NOT NULL REFERENCES incidents (id) ON DELETE CASCADE,
+	courier  TEXT NOT NULL,
+	-- wanted counts news for the courier; done is what it has delivered.
+	wanted   INTEGER NOT NULL,
+	done     INTEGER NOT NULL DEFAULT 0,
+	-- since is when the oldest news came that is not delivered.
+	since    TEXT NOT NULL,
+	-- attempts counts the calls begun since there was news.
+	attempts INTEGER NOT NULL DEFAULT 0,
+	error    TEXT NOT NULL DEFAULT '',
+	PRIMARY KEY (incident, courier)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_open ON deliveries (courier, since) WHERE done < wanted;
 `

@@ -125,13 +125,15 @@ func (s *store) check(ctx context.Context) error {
 	switch {
 	case version == schemaVersion:
 		return nil
-	case version != 0:
+	case version < 0 || version > schemaVersion:
 		return fmt.Errorf("store %s has version %d, this program knows version %d: run the version that wrote it, or give this one a store of its own",
 			s.path, version, schemaVersion)
 	}
 	return s.update(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, schema); err != nil {
-			return fmt.Errorf("create tables: %w", err)
+		for _, step := range schemaSteps()[version:] {
+			if _, err := tx.ExecContext(ctx, step); err != nil {
+				return fmt.Errorf("create tables: %w", err)
+			}
 		}
 		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
 		return err

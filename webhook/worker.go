@@ -36,8 +36,13 @@ type Worker interface {
 type Memo interface {
 	// Get returns what Put kept under key; false if nothing was.
 	Get(ctx context.Context, key string) ([]byte, bool, error)
-	// Put keeps value durably under key, in place of what was there.
+	// Put keeps value durably under key, in place of what was there. It does so
+	// even when ctx has ended, within lastWords: a receipt for what has already
+	// happened outside must not be lost to a shutdown or a timeout.
 	Put(ctx context.Context, key string, value []byte) error
+	// Send makes sure that the couriers carry the incident once more; durably, and
+	// even when ctx has ended, as Put does.
+	Send(ctx context.Context, couriers ...string) error
 	// Attempt is 1 when this is the first call for the news at hand. It is
 	// higher when an earlier call has failed or was cut off by a crash or a
 	// stop: it may have had effects that no memo tells of.
@@ -63,6 +68,15 @@ const (
 	firstDelay  = time.Second
 	maxDelay    = 5 * time.Minute
 )
+
+// lastWords bounds what is still written for a run whose context has ended. It
+// is more than the busiest disk takes and less than anybody waits for a stop.
+const lastWords = 5 * time.Second
+
+// outlasting returns a context that survives the end of ctx by lastWords.
+func outlasting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+}
 
 // incidentArgs is River's job: one incident.
 type incidentArgs struct {
@@ -107,7 +121,7 @@ func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs])
 		return err
 	}
 	begun := time.Now()
-	err = w.call(ctx, in, &memo{store: w.inbox.store, incident: row.id, attempt: row.attempts})
+	err = w.call(ctx, in, &memo{inbox: w.inbox, incident: row.id, attempt: row.attempts})
 	if err == nil {
 		err = w.finish(ctx, job, row)
 	}
@@ -159,7 +173,7 @@ func (w *incidentWorker) call(ctx context.Context, in playbooks.Incident, memo M
 // done; if there was news meanwhile, it puts in the next job. Done apart, news
 // between the two would find the job unfinished, add none, and be lost.
 func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs], row *incident) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := outlasting(ctx)
 	defer cancel()
 	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
 		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
@@ -178,12 +192,13 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 	if err != nil {
 		return fmt.Errorf("finish run: %w", err)
 	}
+	w.inbox.wake(river.QueueDefault)
 	return nil
 }
 
 // fail notes for List why the work does not get on.
 func (w *incidentWorker) fail(ctx context.Context, id string, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, cancel := outlasting(ctx)
 	defer cancel()
 	if _, err := w.inbox.store.write.ExecContext(ctx, `UPDATE incidents SET error = ? WHERE id = ?`, clip(cause.Error(), 500), id); err != nil {
 		return fmt.Errorf("note failure: %w", err)
@@ -193,7 +208,7 @@ func (w *incidentWorker) fail(ctx context.Context, id string, cause error) error
 
 // memo is a Memo in the store.
 type memo struct {
-	store    *store
+	inbox    *Inbox
 	incident string
 	attempt  int
 }
@@ -203,7 +218,7 @@ var _ Memo = (*memo)(nil)
 // Get implements Memo.
 func (m *memo) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	var value []byte
-	err := m.store.read.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = ? AND key = ?`, m.incident, key).Scan(&value)
+	err := m.inbox.store.read.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = ? AND key = ?`, m.incident, key).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
@@ -215,12 +230,29 @@ func (m *memo) Get(ctx context.Context, key string) ([]byte, bool, error) {
 
 // Put implements Memo.
 func (m *memo) Put(ctx context.Context, key string, value []byte) error {
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
 	if value == nil {
 		value = []byte{}
 	}
-	if _, err := m.store.write.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES (?, ?, ?)
+	if _, err := m.inbox.store.write.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
 		return fmt.Errorf("keep memo %s: %w", key, err)
+	}
+	return nil
+}
+
+// Send implements Memo.
+func (m *memo) Send(ctx context.Context, couriers ...string) error {
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
+	if err := m.inbox.store.update(ctx, func(tx *sql.Tx) error {
+		return m.inbox.announce(ctx, tx, m.incident, couriers...)
+	}); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	for _, courier := range couriers {
+		m.inbox.wake(queueOf(courier))
 	}
 	return nil
 }

@@ -234,7 +234,7 @@ func TestMemo(t *testing.T) {
 	wantPost(t, h, "v35-firing-single.json", Opened)
 	wantPost(t, h, "09a-ha-peer-a.json", Opened)
 	rows := incidents(t, in)
-	a, b := &memo{store: in.store, incident: rows[0].ID}, &memo{store: in.store, incident: rows[1].ID}
+	a, b := &memo{inbox: in, incident: rows[0].ID}, &memo{inbox: in, incident: rows[1].ID}
 	put := func(m Memo, value []byte) {
 		t.Helper()
 		if err := m.Put(t.Context(), "k", value); err != nil {
@@ -258,7 +258,7 @@ func TestMemo(t *testing.T) {
 	if got, want := get(b), `"" true <nil>`; got != want {
 		t.Errorf("the other incident: got %s, want %s", got, want)
 	}
-	gone := &memo{store: in.store, incident: "gone"}
+	gone := &memo{inbox: in, incident: "gone"}
 	if err := gone.Put(t.Context(), "k", nil); err == nil {
 		t.Error("Put for an incident that does not exist: got no error")
 	}

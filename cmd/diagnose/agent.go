@@ -58,8 +58,10 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	); err != nil {
 		return nil, err
 	}
+	l := &line{runner: &playbooks.Runner{Logger: logger}, playbook: p, target: t.name, sinks: sinks, logger: logger}
 	inbox, err := webhook.Open(ctx, c.Store, webhook.Options{
-		Worker:   &line{runner: &playbooks.Runner{Logger: logger}, playbook: p, target: t.name, sinks: sinks, logger: logger},
+		Worker:   l,
+		Couriers: l.carriers(),
 		Logger:   logger,
 		Registry: registry,
 	})

@@ -80,6 +80,9 @@ func startAgent(t *testing.T, config string) (*exec.Cmd, string) {
 	return cmd, "http://" + address + webhookPath
 }
 
+// readyURL asks the agent behind the webhook whether it is ready.
+func readyURL(hook string) string { return strings.TrimSuffix(hook, webhookPath) + "/-/ready" }
+
 func answers(t *testing.T, url string) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)

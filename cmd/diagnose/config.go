@@ -7,9 +7,9 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/webhook"
 )
 
 // config is the file that `serve` and `run --config` read. README.md documents
@@ -138,6 +138,9 @@ func (c *config) validate() error {
 			bad("notify[%d]%w", i, err)
 			continue
 		}
+		if err := webhook.ValidCourierName(detailsOf(n.name())); err != nil {
+			bad("notify[%d]: the name %q cannot be used: %w", i, n.name(), err)
+		}
 		if first, taken := sinks[n.name()]; taken {
 			bad("notify[%d]: is called %q like notify[%d]; give it a name of its own", i, n.name(), first)
 		}
@@ -240,6 +243,3 @@ func (n *notifyConfig) resolve() error {
 	}
 	return nil
 }
-
-// deliveryTimeout bounds one delivery to one sink.
-const deliveryTimeout = 15 * time.Second

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 
@@ -12,11 +11,11 @@ import (
 	"github.com/regpath/diagnose/webhook"
 )
 
-// line is the straight line from an incident to chat: say that the run has
-// begun, run the playbook, say what came out, and say so again in the same
-// place when the alert resolves. It implements webhook.Worker: every step is
-// written down in the memo before the next, so that a repeated call goes on
-// where the last one stopped.
+// line is the straight line from an incident to chat. It runs the playbook and
+// writes the report down; a carrier for each sink says what there is to say: that
+// the run has begun, what came out, that the alert has resolved. Whatever is done
+// is in the memo before the next thing is, so that a repeated call goes on where
+// the last one stopped.
 type line struct {
 	runner *playbooks.Runner
 	// playbook is bound to the target.
@@ -32,25 +31,52 @@ const memoReport = "report"
 
 // Work implements webhook.Worker.
 func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
-	in.Playbook, in.Target = l.playbook.Name, l.target
 	report, err := recall[playbooks.Report](ctx, memo, memoReport)
-	if err != nil {
+	if err != nil || report != nil {
 		return err
 	}
-	if report == nil {
-		// A sink that fails here is tried again with the report: the run must not wait for it.
-		if err := l.tell(ctx, memo, notify.Notice{Incident: in, Phase: notify.Looking, Checks: l.checks()}); err != nil {
-			l.logger.Warn("first notice not delivered", "incident", in.ID, "err", err)
-		}
-		if report, err = l.diagnose(ctx, in, memo); err != nil {
-			return err
-		}
+	if report, err = l.diagnose(ctx, l.placed(in)); err != nil {
+		return err
 	}
-	phase := notify.Reported
-	if !in.ResolvedAt.IsZero() {
-		phase = notify.Resolved
+	if err := remember(ctx, memo, memoReport, report); err != nil {
+		return err
 	}
-	return l.tell(ctx, memo, notify.Notice{Incident: in, Phase: phase, Report: report})
+	return memo.Send(ctx, l.couriers()...)
+}
+
+// placed says in the incident what is run on what.
+func (l *line) placed(in playbooks.Incident) playbooks.Incident {
+	in.Playbook, in.Target = l.playbook.Name, l.target
+	return in
+}
+
+// diagnose runs the playbook.
+func (l *line) diagnose(ctx context.Context, in playbooks.Incident) (*playbooks.Report, error) {
+	report := l.runner.Run(ctx, l.playbook, in)
+	if err := ctx.Err(); err != nil {
+		// The agent is stopping: what was cut short is no report. The next start runs it whole.
+		return nil, err
+	}
+	l.logger.Info("diagnosed", "incident", in.ID, "verdict", report.Verdict, "duration_ms", report.DurationMS)
+	return &report, nil
+}
+
+// notice is what there is to say about the incident now.
+func (l *line) notice(ctx context.Context, in playbooks.Incident, memo webhook.Memo) (notify.Notice, error) {
+	n := notify.Notice{Incident: l.placed(in)}
+	var err error
+	if n.Report, err = recall[playbooks.Report](ctx, memo, memoReport); err != nil {
+		return n, err
+	}
+	switch {
+	case !in.ResolvedAt.IsZero():
+		n.Phase = notify.Resolved
+	case n.Report != nil:
+		n.Phase = notify.Reported
+	default:
+		n.Checks = l.checks()
+	}
+	return n, nil
 }
 
 // checks names the steps of the playbook for a human.
@@ -62,101 +88,25 @@ func (l *line) checks() []string {
 	return titles
 }
 
-func (l *line) diagnose(ctx context.Context, in playbooks.Incident, memo webhook.Memo) (*playbooks.Report, error) {
-	report := l.runner.Run(ctx, l.playbook, in)
-	if err := ctx.Err(); err != nil {
-		// The agent is stopping: what was cut short is no report. The next start runs it whole.
-		return nil, err
+// couriers names the carriers of all sinks.
+func (l *line) couriers() []string {
+	names := make([]string, len(l.sinks))
+	for i, s := range l.sinks {
+		names[i] = s.name
 	}
-	l.logger.Info("diagnosed", "incident", in.ID, "verdict", report.Verdict, "duration_ms", report.DurationMS)
-	return &report, remember(ctx, memo, memoReport, report)
+	return names
 }
 
-// tell gives the notice to every sink; a failing sink does not keep it from the others.
-func (l *line) tell(ctx context.Context, memo webhook.Memo, n notify.Notice) error {
-	var errs []error
+// carriers are the couriers of all sinks, as the inbox wants them.
+func (l *line) carriers() map[string]webhook.Courier {
+	all := map[string]webhook.Courier{}
 	for _, s := range l.sinks {
-		if err := l.tellOne(ctx, memo, s, n); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		all[s.name] = &carrier{line: l, sink: s}
+		if d, ok := s.Notifier.(notify.Detailer); ok {
+			all[detailsOf(s.name)] = &detailCarrier{line: l, sink: s, detailer: d}
 		}
 	}
-	return errors.Join(errs...)
-}
-
-// delivery is what the memo knows of one sink.
-type delivery struct {
-	// Tried is set before a notice leaves, Done after it was received: a Tried
-	// without Done is an outcome that nobody knows.
-	Tried   string         `json:"tried"`
-	Done    string         `json:"done"`
-	Receipt notify.Receipt `json:"receipt"`
-}
-
-func (l *line) tellOne(ctx context.Context, memo webhook.Memo, s sink, n notify.Notice) error {
-	key := "sink/" + s.name
-	d, err := recall[delivery](ctx, memo, key)
-	if err != nil {
-		return err
-	}
-	if d == nil {
-		d = &delivery{}
-	}
-	want := stamp(n)
-	if d.Done == want {
-		return nil
-	}
-	n.Prior, n.Uncertain = d.Receipt, d.Tried != d.Done
-	d.Tried = want
-	if err := remember(ctx, memo, key, d); err != nil {
-		return err
-	}
-	sendCtx, cancel := context.WithTimeout(ctx, deliveryTimeout)
-	defer cancel()
-	receipt, err := s.Notify(sendCtx, n)
-	if receipt != (notify.Receipt{}) {
-		d.Receipt = receipt // even a failed notice may have got half through
-	}
-	switch {
-	case err == nil:
-		d.Done = want
-	case notify.ClassOf(err) != notify.Unknown:
-		d.Tried = d.Done // it certainly did not arrive
-	}
-	if err := remember(ctx, memo, key, d); err != nil {
-		return err
-	}
-	return l.verdictOn(err, s, n)
-}
-
-// verdictOn says what a failed delivery leads to: what the sink will never take
-// is told to the operator and left undelivered, until there is news; the rest
-// is repeated, when the sink said so.
-func (l *line) verdictOn(err error, s sink, n notify.Notice) error {
-	var failure *notify.Error
-	switch {
-	case err == nil || !errors.As(err, &failure):
-		return err
-	case failure.Class == notify.Payload || failure.Class == notify.Destination || failure.Class == notify.Auth:
-		l.logger.Error("notice is not deliverable", "incident", n.Incident.ID, "sink", s.name, "class", failure.Class.String(), "err", err)
-		return nil
-	case failure.RetryAfter > 0:
-		return webhook.RetryAfter(err, failure.RetryAfter)
-	}
-	return err
-}
-
-// stamp tells notices apart: the same stamp need not be said twice.
-func stamp(n notify.Notice) string {
-	report, firing := "", 0
-	if n.Report != nil {
-		report = n.Report.ID
-	}
-	for _, a := range n.Incident.Alerts {
-		if a.Firing {
-			firing++
-		}
-	}
-	return fmt.Sprintf("%d/%s/%d/%d/%d", n.Phase, report, len(n.Incident.Alerts), firing, n.Incident.HiddenAlerts)
+	return all
 }
 
 func recall[T any](ctx context.Context, memo webhook.Memo, key string) (*T, error) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -18,12 +17,29 @@ import (
 // postAlert sends the demo's notification and returns the status.
 func postAlert(t *testing.T, hook string) int {
 	t.Helper()
-	var body bytes.Buffer
+	return postBody(t, hook, alertBody(t))
+}
+
+// postResolved sends the end of what postAlert sent.
+func postResolved(t *testing.T, hook string) int {
+	t.Helper()
+	body := strings.ReplaceAll(alertBody(t), `"firing"`, `"resolved"`)
+	return postBody(t, hook, strings.ReplaceAll(body, "0001-01-01T00:00:00Z", "2026-11-30T10:20:00Z"))
+}
+
+func alertBody(t *testing.T) string {
+	t.Helper()
+	var body strings.Builder
 	values := map[string]string{"Instance": "checker", "StartsAt": "2026-11-30T10:00:00Z"}
 	if err := template.Must(template.New("").Parse(demoAlert)).Execute(&body, values); err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hook, &body)
+	return body.String()
+}
+
+func postBody(t *testing.T, hook, body string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, hook, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 	in.ID = report.ID
 	for _, s := range sinks {
 		sendCtx, cancel := context.WithTimeout(ctx, deliveryTimeout)
-		_, err := s.Notify(sendCtx, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report})
+		_, err := notify.All(sendCtx, s, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report})
 		cancel()
 		if err != nil {
 			return fmt.Errorf("send the report: %s: %w", s.name, err)

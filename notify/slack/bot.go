@@ -44,7 +44,7 @@ type Bot struct {
 	id atomic.Pointer[string]
 }
 
-var _ notify.Notifier = (*Bot)(nil)
+var _ notify.Detailer = (*Bot)(nil)
 
 // NewBot returns a Bot. It does no I/O.
 func NewBot(c BotConfig) (*Bot, error) {
@@ -66,8 +66,7 @@ func NewBot(c BotConfig) (*Bot, error) {
 }
 
 // Notify implements notify.Notifier: the incident's message is posted once and
-// then edited, whatever the phase; the details follow in its thread when there
-// is a report. A message that has been deleted is posted anew, one that can no
+// then edited, whatever the phase. A message that has been deleted is posted anew, one that can no
 // longer be edited is answered in its thread. With n.Uncertain set the bot
 // looks for what an earlier attempt may have left behind before it posts; where
 // it is not allowed to look it posts, since a report said twice is better than
@@ -76,13 +75,20 @@ func (b *Bot) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, erro
 	s := session{bot: b, n: n, at: n.Prior}
 	s.at.Sink = b.name
 	err := s.say(ctx, compose(n))
-	if err == nil && n.Report != nil {
-		err = s.detail(ctx)
-	}
 	return s.at, err
 }
 
-// session is one Notify under way; at grows as messages land.
+// Detail implements notify.Detailer: the whole report stands in the message's
+// thread, on as many pages as it takes. A resolved incident only gets those that
+// never arrived.
+func (b *Bot) Detail(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
+	s := session{bot: b, n: n, at: n.Prior}
+	s.at.Sink = b.name
+	err := s.detail(ctx)
+	return s.at, err
+}
+
+// session is one Notify or Detail under way; at grows as messages land.
 type session struct {
 	bot *Bot
 	n   notify.Notice
@@ -124,8 +130,7 @@ func (s *session) say(ctx context.Context, m message) error {
 }
 
 // detail brings the detail messages in the thread to their present state.
-// Receipt.Detail lists them in order, separated by spaces. A resolved incident
-// only gets those that never arrived.
+// Receipt.Detail lists them in order, separated by spaces.
 func (s *session) detail(ctx context.Context) error {
 	pages, err := details(s.n)
 	if err != nil {

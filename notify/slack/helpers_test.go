@@ -69,7 +69,7 @@ func incident(alerts ...playbooks.Alert) playbooks.Incident {
 // must delivers n and fails the test if that fails.
 func must(t *testing.T, s notify.Notifier, n notify.Notice) notify.Receipt {
 	t.Helper()
-	at, err := s.Notify(t.Context(), n)
+	at, err := notify.All(t.Context(), s, n)
 	if err != nil {
 		t.Fatalf("Notify: %v", err)
 	}
@@ -79,7 +79,7 @@ func must(t *testing.T, s notify.Notifier, n notify.Notice) notify.Receipt {
 // fails delivers n, wants a failure of the given class, and returns it.
 func fails(t *testing.T, s notify.Notifier, n notify.Notice, want notify.Class) (notify.Receipt, notify.Error) {
 	t.Helper()
-	at, err := s.Notify(t.Context(), n)
+	at, err := notify.All(t.Context(), s, n)
 	e, ok := err.(*notify.Error) //nolint:errorlint // sinks return it unwrapped
 	if !ok {
 		t.Fatalf("Notify: error %T %v, want a *notify.Error", err, err)

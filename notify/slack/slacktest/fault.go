@@ -14,6 +14,8 @@ type Fault struct {
 	Accept bool
 	// Cut closes the connection without an answer; Hang never answers.
 	Cut, Hang bool
+	// Until holds the usual answer back until it is closed; nil does not.
+	Until <-chan struct{}
 	// Status, Header and Body are answered otherwise.
 	Status int
 	Header http.Header
@@ -60,6 +62,9 @@ func HangBefore() Fault { return Fault{Hang: true} }
 
 // HangAfter holds the call until the client gives up, after its effect.
 func HangAfter() Fault { return Fault{Hang: true, Accept: true} }
+
+// Slow handles the call as usual, but does not answer before done is closed.
+func Slow(done <-chan struct{}) Fault { return Fault{Until: done} }
 
 // play answers r with the fault.
 func (f Fault) play(w http.ResponseWriter, r *http.Request) {

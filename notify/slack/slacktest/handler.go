@@ -1,6 +1,7 @@
 package slacktest
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
@@ -46,20 +47,41 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serve(w, r, method, body)
 		return
 	}
+	if fault.Until != nil {
+		late := held{header: make(http.Header), status: http.StatusOK}
+		serve(&late, r, method, body)
+		select {
+		case <-fault.Until:
+		case <-r.Context().Done():
+		}
+		late.send(w)
+		return
+	}
 	if fault.Accept {
-		serve(discard{}, r, method, body)
+		serve(&held{header: make(http.Header)}, r, method, body)
 	} else {
 		s.record(method, "fault")
 	}
 	fault.play(w, r)
 }
 
-// discard is a ResponseWriter for an answer that gets lost.
-type discard struct{}
+// held is a ResponseWriter for an answer that comes late, or gets lost.
+type held struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
 
-func (discard) Header() http.Header         { return make(http.Header) }
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-func (discard) WriteHeader(int)             {}
+func (h *held) Header() http.Header         { return h.header }
+func (h *held) Write(b []byte) (int, error) { return h.body.Write(b) }
+func (h *held) WriteHeader(status int)      { h.status = status }
+
+// send gives the answer after all.
+func (h *held) send(w http.ResponseWriter) {
+	maps.Copy(w.Header(), h.header)
+	w.WriteHeader(h.status)
+	_, _ = w.Write(h.body.Bytes())
+}
 
 // record notes a call.
 func (s *Server) record(method, err string) {

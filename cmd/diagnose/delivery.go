@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/regpath/diagnose/notify"
+	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/webhook"
+)
+
+const (
+	// deliveryTimeout bounds one delivery to one sink, which may have to wait for
+	// its turn among others.
+	deliveryTimeout = time.Minute
+	// lastWords is how long a delivery that has begun may go on while the agent
+	// stops: cut short, nobody would know what became of it.
+	lastWords = 3 * time.Second
+)
+
+// carrier keeps one sink up to date on incidents.
+type carrier struct {
+	line *line
+	sink sink
+}
+
+var _ webhook.Courier = (*carrier)(nil)
+
+// Carry implements webhook.Courier.
+func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
+	n, err := c.line.notice(ctx, in, memo)
+	if err != nil {
+		return err
+	}
+	changed, err := deliver(ctx, memo, c.sink.name, stamp(n), n, c.sink.Notify)
+	if err != nil || !changed || n.Report == nil {
+		return err
+	}
+	if _, ok := c.sink.Notifier.(notify.Detailer); ok {
+		return memo.Send(ctx, detailsOf(c.sink.name))
+	}
+	return nil
+}
+
+// detailsOf is the courier for the details of a sink: they wait in a queue of
+// their own, so that no first message waits behind them.
+func detailsOf(name string) string { return name + "-details" }
+
+// detailCarrier adds the details to what a carrier has said.
+type detailCarrier struct {
+	line     *line
+	sink     sink
+	detailer notify.Detailer
+}
+
+var _ webhook.Courier = (*detailCarrier)(nil)
+
+// Carry implements webhook.Courier.
+func (c *detailCarrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
+	n, err := c.line.notice(ctx, in, memo)
+	if err != nil || n.Report == nil {
+		return err
+	}
+	said, err := recall[delivery](ctx, memo, sinkKey(c.sink.name))
+	if err != nil || said == nil || said.Receipt.Message == "" {
+		return err // the carrier comes first, and sends this one then
+	}
+	_, err = deliver(ctx, memo, detailsOf(c.sink.name), stamp(n)+"/"+said.Receipt.Message, n, func(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
+		if n.Prior.Message != said.Receipt.Message {
+			n.Prior = notify.Receipt{} // of a message that is no more
+		}
+		detail := n.Prior.Detail
+		n.Prior = said.Receipt
+		n.Prior.Detail = detail
+		return c.detailer.Detail(ctx, n)
+	})
+	return err
+}
+
+// delivery is what the memo knows of one sink.
+type delivery struct {
+	// Tried is set before a notice leaves, Done after it was received: a Tried
+	// without Done is an outcome that nobody knows.
+	Tried   string         `json:"tried"`
+	Done    string         `json:"done"`
+	Receipt notify.Receipt `json:"receipt"`
+}
+
+func sinkKey(name string) string { return "sink/" + name }
+
+// deliver says n by way of say, unless the memo knows that what is stamped want
+// has been said; it reports whether it said something.
+func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify.Notice,
+	say func(context.Context, notify.Notice) (notify.Receipt, error),
+) (bool, error) {
+	key := sinkKey(name)
+	d, err := recall[delivery](ctx, memo, key)
+	if err != nil {
+		return false, err
+	}
+	if d == nil {
+		d = &delivery{}
+	}
+	if d.Done == want {
+		return false, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err // a stopping agent begins nothing: the next one says it
+	}
+	n.Prior, n.Uncertain = d.Receipt, d.Tried != d.Done
+	d.Tried = want
+	if err := remember(ctx, memo, key, d); err != nil {
+		return false, err
+	}
+	receipt, err := send(ctx, n, say)
+	if receipt != (notify.Receipt{}) {
+		d.Receipt = receipt // even a failed notice may have got half through
+	}
+	switch {
+	case err == nil:
+		d.Done = want
+	case notify.ClassOf(err) != notify.Unknown && !n.Uncertain:
+		d.Tried = d.Done // it certainly did not arrive
+	}
+	// The memo outlasts ctx: what has been said must not be said again because
+	// the agent was told to stop while the sink answered.
+	return err == nil, errors.Join(asWork(err), remember(ctx, memo, key, d))
+}
+
+// send lets the sink speak. The end of ctx grants it lastWords.
+func send(ctx context.Context, n notify.Notice, say func(context.Context, notify.Notice) (notify.Receipt, error)) (notify.Receipt, error) {
+	sendCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(lastWords, cancel)
+		context.AfterFunc(sendCtx, func() { timer.Stop() })
+	})
+	defer stop()
+	return say(sendCtx, n)
+}
+
+// asWork says what a failed delivery leads to: what the sink will never take is
+// left undelivered until something changes; the rest is repeated, when the sink
+// said so.
+func asWork(err error) error {
+	failure, ok := errors.AsType[*notify.Error](err)
+	switch {
+	case !ok:
+		return err
+	case failure.Class == notify.Payload || failure.Class == notify.Destination || failure.Class == notify.Auth:
+		return webhook.Undeliverable(err)
+	case failure.RetryAfter > 0:
+		return webhook.RetryAfter(err, failure.RetryAfter)
+	}
+	return err
+}
+
+// stamp tells notices apart: the same stamp need not be said twice.
+func stamp(n notify.Notice) string {
+	report, firing := "", 0
+	if n.Report != nil {
+		report = n.Report.ID
+	}
+	for _, a := range n.Incident.Alerts {
+		if a.Firing {
+			firing++
+		}
+	}
+	return fmt.Sprintf("%d/%s/%d/%d/%d", n.Phase, report, len(n.Incident.Alerts), firing, n.Incident.HiddenAlerts)
+}

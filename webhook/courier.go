@@ -1,0 +1,280 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riversqlite"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// Courier carries what there is to say about incidents to one place, such as a
+// channel. Every courier has a queue and workers of its own, so that one whose
+// place is slow or dead delays neither the work nor another courier.
+type Courier interface {
+	// Carry brings the place up to date with the incident as it stands now. It is
+	// called when an incident is opened, whenever there is news, and after
+	// Memo.Send; several of these that come together, or while Carry runs, lead to
+	// one call. Calls for one incident and courier never overlap; they do overlap
+	// with Work and with other couriers.
+	//
+	// An error means "again later", as it does for Work. One wrapped by
+	// Undeliverable means that repeating is useless: the next call is made when
+	// there is news or the process is restarted.
+	Carry(ctx context.Context, in playbooks.Incident, memo Memo) error
+}
+
+// Undeliverable wraps an error that Carry returns: what was to be said is kept
+// and listed as undelivered, but not tried again until something changes.
+func Undeliverable(err error) error { return &undeliverableError{err} }
+
+type undeliverableError struct{ error }
+
+func (e *undeliverableError) Unwrap() error { return e.error }
+
+// courierWorkers is how many incidents one courier carries at a time: more than
+// one, so that a call that hangs does not hold up all others.
+const courierWorkers = 8
+
+// courierName is what the name of a courier must look like: it is part of the
+// name of its queue.
+var courierName = regexp.MustCompile(`^[a-z0-9]+([_-][a-z0-9]+)*$`)
+
+// maxCourierName is in bytes; River's own limit for the queue is 64.
+const maxCourierName = 48
+
+// ValidCourierName says what is wrong with a name; nil if nothing is.
+func ValidCourierName(name string) error {
+	if len(name) > maxCourierName || !courierName.MatchString(name) {
+		return fmt.Errorf("want at most %d lower-case letters, digits, single dashes and underscores between them", maxCourierName)
+	}
+	return nil
+}
+
+// queueOf is the queue of a courier.
+func queueOf(courier string) string { return "courier-" + courier }
+
+// deliveryArgs is River's job: one incident for one courier.
+type deliveryArgs struct {
+	Incident string `json:"incident"`
+	Courier  string `json:"courier"`
+	// delay is until the next attempt; it goes from Work to NextRetry.
+	delay time.Duration
+}
+
+// Kind implements river.JobArgs.
+func (deliveryArgs) Kind() string { return "delivery" }
+
+// announce makes sure that the couriers carry the incident once more.
+func (in *Inbox) announce(ctx context.Context, tx *sql.Tx, id string, couriers ...string) error {
+	for _, courier := range couriers {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO deliveries (incident, courier, wanted, since) VALUES (?1, ?2, 1, ?3)
+			ON CONFLICT DO UPDATE SET since = CASE WHEN done < wanted THEN since ELSE excluded.since END, wanted = wanted + 1, attempts = 0`,
+			id, courier, toStamp(in.opts.Now())); err != nil {
+			return fmt.Errorf("note delivery by %s: %w", courier, err)
+		}
+	}
+	return in.enqueueDeliveries(ctx, tx, id, couriers...)
+}
+
+// enqueueDeliveries makes sure that each of the couriers has a job for the
+// incident that is not finished.
+func (in *Inbox) enqueueDeliveries(ctx context.Context, tx *sql.Tx, id string, couriers ...string) error {
+	jobs := make([]river.InsertManyParams, 0, len(couriers))
+	for _, courier := range couriers {
+		jobs = append(jobs, river.InsertManyParams{Args: deliveryArgs{Incident: id, Courier: courier}, InsertOpts: &river.InsertOpts{
+			Queue: queueOf(courier), MaxAttempts: maxAttempts, UniqueOpts: once(),
+		}})
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	if _, err := in.client.InsertManyTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("enqueue deliveries: %w", err)
+	}
+	return nil
+}
+
+// once keeps a second job with the same arguments out until the first is done.
+func once() river.UniqueOpts {
+	return river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
+		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
+		rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+	}}
+}
+
+// couriers lists the names of all couriers.
+func (in *Inbox) couriers() []string {
+	names := make([]string, 0, len(in.opts.Couriers))
+	for name := range in.opts.Couriers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// redeliver gives every delivery that was given up another chance.
+func (in *Inbox) redeliver(ctx context.Context, tx *sql.Tx) error {
+	type pair struct{ incident, courier string }
+	var open []pair
+	err := each(ctx, tx, func(scan func(...any) error) error {
+		var p pair
+		err := scan(&p.incident, &p.courier)
+		if _, known := in.opts.Couriers[p.courier]; known {
+			open = append(open, p)
+		}
+		return err
+	}, `SELECT incident, courier FROM deliveries WHERE done < wanted ORDER BY since`)
+	if err != nil {
+		return fmt.Errorf("list undelivered: %w", err)
+	}
+	for _, p := range open {
+		if err := in.enqueueDeliveries(ctx, tx, p.incident, p.courier); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// courierWorker calls the couriers for River.
+type courierWorker struct {
+	river.WorkerDefaults[deliveryArgs]
+	inbox *Inbox
+}
+
+// NextRetry implements river.Worker.
+func (w *courierWorker) NextRetry(job *river.Job[deliveryArgs]) time.Time {
+	return time.Now().Add(max(job.Args.delay, 10*time.Millisecond))
+}
+
+// delivery is a row of deliveries, as it was when the attempt began.
+type delivery struct {
+	wanted   int64
+	attempts int
+	since    time.Time
+}
+
+// Work implements river.Worker.
+func (w *courierWorker) Work(ctx context.Context, job *river.Job[deliveryArgs]) error {
+	courier, known := w.inbox.opts.Couriers[job.Args.Courier]
+	if !known {
+		job.Args.delay = maxDelay
+		return fmt.Errorf("no courier %q", job.Args.Courier)
+	}
+	in, d, err := w.begin(ctx, job.Args)
+	if errors.Is(err, sql.ErrNoRows) {
+		return river.JobCancel(err) // pruned
+	}
+	if err != nil {
+		job.Args.delay = firstDelay
+		return err
+	}
+	err = w.call(ctx, courier, in, &memo{inbox: w.inbox, incident: in.ID, attempt: d.attempts})
+	hopeless, isHopeless := errors.AsType[*undeliverableError](err)
+	switch {
+	case err == nil:
+		if err = w.finish(ctx, job, d, nil); err == nil {
+			w.inbox.metrics.delivered(job.Args.Courier, w.inbox.opts.Now().Sub(d.since))
+			return nil
+		}
+	case isHopeless:
+		w.inbox.metrics.undelivered(job.Args.Courier, "undeliverable")
+		w.inbox.opts.Logger.ErrorContext(ctx, "not deliverable: kept until there is news or a restart",
+			"incident", in.ID, "courier", job.Args.Courier, "err", loggable(hopeless.Error(), 500))
+		if err = w.finish(ctx, job, d, hopeless); err == nil {
+			return nil
+		}
+	case errors.Is(ctx.Err(), context.Canceled):
+		return err // the process is stopping: the next one takes it up at once
+	}
+	w.inbox.metrics.undelivered(job.Args.Courier, "failed")
+	job.Args.delay = backoff(d.attempts)
+	if after, ok := errors.AsType[*retryAfterError](err); ok {
+		job.Args.delay = after.delay
+	}
+	w.inbox.opts.Logger.WarnContext(ctx, "delivery failed, will be repeated", "incident", in.ID, "courier", job.Args.Courier,
+		"attempt", d.attempts, "delay", job.Args.delay, "err", loggable(err.Error(), 500))
+	return errors.Join(err, w.fail(ctx, job.Args, err))
+}
+
+// begin counts the attempt before it is made and loads the incident.
+func (w *courierWorker) begin(ctx context.Context, args deliveryArgs) (playbooks.Incident, delivery, error) {
+	var in playbooks.Incident
+	var d delivery
+	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+		var since string
+		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET attempts = attempts + 1 WHERE incident = ? AND courier = ?
+			RETURNING wanted, attempts, since`, args.Incident, args.Courier).Scan(&d.wanted, &d.attempts, &since); err != nil {
+			return fmt.Errorf("count attempt: %w", err)
+		}
+		d.since = fromStamp(since)
+		var err error
+		in, _, err = load(ctx, tx, args.Incident)
+		return err
+	})
+	return in, d, err
+}
+
+// call calls the courier and turns a panic into an error.
+func (w *courierWorker) call(ctx context.Context, c Courier, in playbooks.Incident, m Memo) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.inbox.opts.Logger.ErrorContext(ctx, "courier panicked", "incident", in.ID, "stack", string(debug.Stack()))
+			err = fmt.Errorf("courier panicked: %v", p)
+		}
+	}()
+	return c.Carry(ctx, in, m)
+}
+
+// finish records, in one transaction, that the job is done and what came of it:
+// the news it saw is delivered, or is given up for the reason why. If there was
+// more news meanwhile, it puts in the next job.
+func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs], d delivery, why error) error {
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
+	seen, text := d.wanted, ""
+	if why != nil {
+		seen, text = 0, clip(why.Error(), 500)
+	}
+	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
+			return fmt.Errorf("complete job: %w", err)
+		}
+		var wanted int64
+		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET done = max(done, ?), attempts = 0, error = ?, 
+				since = CASE WHEN wanted > ? THEN ? ELSE since END
+			WHERE incident = ? AND courier = ? RETURNING wanted`,
+			seen, text, d.wanted, toStamp(w.inbox.opts.Now()), job.Args.Incident, job.Args.Courier).Scan(&wanted); err != nil {
+			return fmt.Errorf("record delivery: %w", err)
+		}
+		if wanted == d.wanted {
+			return nil
+		}
+		return w.inbox.enqueueDeliveries(ctx, tx, job.Args.Incident, job.Args.Courier)
+	})
+	if err != nil {
+		return fmt.Errorf("finish delivery: %w", err)
+	}
+	w.inbox.wake(queueOf(job.Args.Courier))
+	return nil
+}
+
+// fail notes for List why the delivery does not get on.
+func (w *courierWorker) fail(ctx context.Context, args deliveryArgs, cause error) error {
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
+	if _, err := w.inbox.store.write.ExecContext(ctx, `UPDATE deliveries SET error = ? WHERE incident = ? AND courier = ?`,
+		clip(cause.Error(), 500), args.Incident, args.Courier); err != nil {
+		return fmt.Errorf("note failure: %w", err)
+	}
+	return nil
+}

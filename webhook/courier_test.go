@@ -1,0 +1,257 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// fakeCourier records its calls and then does what do says.
+type fakeCourier struct {
+	do    func(ctx context.Context, in playbooks.Incident, memo Memo) error
+	mu    sync.Mutex
+	calls []call
+}
+
+func (c *fakeCourier) Carry(ctx context.Context, in playbooks.Incident, memo Memo) error {
+	c.mu.Lock()
+	c.calls = append(c.calls, call{in, memo.Attempt()})
+	c.mu.Unlock()
+	if c.do == nil {
+		return nil
+	}
+	return c.do(ctx, in, memo)
+}
+
+func (c *fakeCourier) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.calls)
+}
+
+// delivered waits until no courier has anything left to deliver.
+func delivered(t testing.TB, in *Inbox) {
+	t.Helper()
+	eventually(t, "all is delivered", func() bool {
+		rows, err := in.List(t.Context(), Filter{Undelivered: true})
+		if err != nil {
+			t.Fatalf("List: %v", err)
+		}
+		return len(rows) == 0
+	})
+}
+
+// TestDeadCourierDelaysNobody: one courier hangs, and all its workers with it;
+// the work and the other courier go on.
+func TestDeadCourierDelaysNobody(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	dead := &fakeCourier{do: func(ctx context.Context, _ playbooks.Incident, _ Memo) error {
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+	well, work := &fakeCourier{}, &fakeWorker{}
+	in := openInbox(t, Options{Worker: work, Couriers: map[string]Courier{"dead": dead, "well": well}})
+	start(t, in)
+	h := newHandler(in)
+	const groups = 2 * courierWorkers
+	for i := range groups {
+		if code, _ := post(t, h, message(strings.Repeat("x", i+1), nil, firing(strings.Repeat("a", i+1), 5))); code != 200 {
+			t.Fatalf("post: got %d", code)
+		}
+	}
+	eventually(t, "the dead courier has all its workers in use, everybody else is done", func() bool {
+		rows, err := in.List(t.Context(), Filter{Undelivered: true})
+		if err != nil {
+			t.Fatalf("List: %v", err)
+		}
+		left := 0
+		for _, r := range rows {
+			if len(r.Undelivered) == 1 && r.Undelivered[0].Courier == "dead" {
+				left++
+			}
+		}
+		return left == groups && dead.count() == courierWorkers && well.count() >= groups && len(work.all()) == groups
+	})
+	close(release)
+	delivered(t, in)
+}
+
+// TestNewsDuringDelivery: news that comes while a courier is under way leads to
+// one more call, which sees it.
+func TestNewsDuringDelivery(t *testing.T) {
+	t.Parallel()
+	begun, release := make(chan struct{}, 100), make(chan struct{})
+	c := &fakeCourier{do: func(context.Context, playbooks.Incident, Memo) error {
+		begun <- struct{}{}
+		<-release
+		return nil
+	}}
+	in := openInbox(t, Options{Couriers: map[string]Courier{"chat": c}})
+	start(t, in)
+	h := newHandler(in)
+	post(t, h, message("g", nil, firing("a", 5)))
+	<-begun
+	post(t, h, message("g", nil, firing("a", 5), firing("b", 4)))
+	post(t, h, message("g", nil, firing("a", 5), firing("b", 4), firing("c", 3)))
+	close(release)
+	delivered(t, in)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.calls) != 2 || len(c.calls[1].in.Alerts) != 3 {
+		t.Errorf("got %d calls, want 2, the last with all 3 alerts", len(c.calls))
+	}
+}
+
+// TestUndeliverable: what a courier gives up is kept and listed, survives a
+// restart, and is tried again by the next process and after news.
+func TestUndeliverable(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	refuse := &fakeCourier{do: func(context.Context, playbooks.Incident, Memo) error {
+		return Undeliverable(errors.New("no such channel"))
+	}}
+	in := openInboxAt(t, path, Options{Couriers: map[string]Courier{"chat": refuse}})
+	start(t, in)
+	h := newHandler(in)
+	post(t, h, message("g", nil, firing("a", 5)))
+	givenUp := func(calls int) {
+		t.Helper()
+		eventually(t, "the courier has given up", func() bool {
+			rows, err := List(t.Context(), path, Filter{Undelivered: true})
+			if err != nil {
+				t.Fatalf("List: %v", err)
+			}
+			return refuse.count() == calls && len(rows) == 1 && rows[0].Undelivered[0].Error == "no such channel"
+		})
+	}
+	givenUp(1)
+	post(t, h, message("g", nil, firing("a", 5), firing("b", 4)))
+	givenUp(2)
+	stop(t, in)
+
+	well := &fakeCourier{}
+	next := openInboxAt(t, path, Options{Couriers: map[string]Courier{"chat": well}})
+	start(t, next)
+	delivered(t, next)
+	if got := well.count(); got != 1 {
+		t.Errorf("the next process carried it %d times, want once", got)
+	}
+}
+
+// TestDeliveryIsRepeated: a courier that fails is called again when it asked to
+// be, with an attempt that tells; one that panics too.
+func TestDeliveryIsRepeated(t *testing.T) {
+	t.Parallel()
+	c := &fakeCourier{do: func(_ context.Context, _ playbooks.Incident, memo Memo) error {
+		switch memo.Attempt() {
+		case 1:
+			return RetryAfter(errors.New("busy"), time.Millisecond)
+		case 2:
+			panic("oh")
+		}
+		return nil
+	}}
+	in := openInbox(t, Options{Couriers: map[string]Courier{"chat": c}})
+	start(t, in)
+	post(t, newHandler(in), message("g", nil, firing("a", 5)))
+	delivered(t, in)
+	if got := c.count(); got != 3 {
+		t.Errorf("got %d calls, want 3", got)
+	}
+	if got := counted(t, in, "diagnose_delivery_lag_seconds", "chat"); got != 1 {
+		t.Errorf("got %v deliveries counted, want 1", got)
+	}
+}
+
+// TestSend: the work has its couriers go once more.
+func TestSend(t *testing.T) {
+	t.Parallel()
+	var sent sync.WaitGroup
+	sent.Add(1)
+	c := &fakeCourier{do: func(_ context.Context, _ playbooks.Incident, memo Memo) error {
+		sent.Wait()
+		_, ok, err := memo.Get(t.Context(), "report")
+		if !ok {
+			t.Errorf("the courier does not see what the work has put: %v", err)
+		}
+		return err
+	}}
+	work := &fakeWorker{do: func(ctx context.Context, _ playbooks.Incident, memo Memo) error {
+		defer sent.Done()
+		return errors.Join(memo.Put(ctx, "report", []byte("x")), memo.Send(ctx, "chat"))
+	}}
+	in := openInbox(t, Options{Worker: work, Couriers: map[string]Courier{"chat": c}})
+	start(t, in)
+	post(t, newHandler(in), message("g", nil, firing("a", 5)))
+	delivered(t, in)
+	if got := c.count(); got < 1 || got > 2 {
+		t.Errorf("got %d calls, want 1 or 2", got)
+	}
+}
+
+// TestWake: work and couriers begin at once, not when the queues are looked at.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	c, work := &fakeCourier{}, &fakeWorker{}
+	in := openInbox(t, Options{Worker: work, Couriers: map[string]Courier{"chat": c}, pollInterval: time.Hour})
+	start(t, in)
+	h := newHandler(in)
+	for _, group := range []string{"g", "h", "i"} {
+		post(t, h, message(group, nil, firing(group, 5)))
+		settle(t, in)
+		delivered(t, in)
+	}
+	if c.count() != 3 || len(work.all()) != 3 {
+		t.Errorf("got %d deliveries and %d runs, want 3 each", c.count(), len(work.all()))
+	}
+}
+
+func TestCourierNames(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "Slack", "a b", "-a", "a--b", "ä", strings.Repeat("a", 49)} {
+		if ValidCourierName(name) == nil {
+			t.Errorf("%q is taken", name)
+		}
+		if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.db"), Options{Worker: &fakeWorker{}, Couriers: map[string]Courier{name: &fakeCourier{}}}); err == nil {
+			t.Errorf("an inbox opens with a courier %q", name)
+		}
+	}
+	for _, name := range []string{"slack", "slack-webhook", "team_2"} {
+		if err := ValidCourierName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestSchemaUpgrade: a store of the version before is brought up to this one.
+func TestSchemaUpgrade(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	in := openInboxAt(t, path, Options{})
+	post(t, newHandler(in), message("g", nil, firing("a", 5)))
+	for _, q := range []string{`DROP TABLE deliveries`, `PRAGMA user_version = 1`} {
+		if _, err := in.store.write.ExecContext(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop(t, in)
+	c := &fakeCourier{}
+	next := openInboxAt(t, path, Options{Couriers: map[string]Courier{"chat": c}})
+	start(t, next)
+	post(t, newHandler(next), message("g", nil, firing("a", 5), firing("b", 4)))
+	delivered(t, next)
+	if c.count() == 0 {
+		t.Error("the courier was not called")
+	}
+}
