@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -22,15 +23,16 @@ const unnamed = "unnamed incident"
 
 // Headline says a notice in one harmless line: what is being looked into, or
 // the cause, or that all is well, or that it cannot be told; and after the
-// alert has resolved how long it took, with the cause kept.
+// alert has resolved how long it took and whether the trouble is really over,
+// with the cause kept.
 func Headline(n Notice) string {
 	title := orElse(Line(n.Incident.Title, titleRunes), unnamed)
 	switch n.Phase {
 	case Looking:
-		return "Looking into " + title
+		return "Looking into " + title + Again(n.Incident)
 	case Reported:
 		if n.Report != nil {
-			return Conclusion(*n.Report)
+			return Conclusion(*n.Report) + Again(n.Incident)
 		}
 		return title
 	case Resolved:
@@ -38,12 +40,73 @@ func Headline(n Notice) string {
 		if n.Report != nil && n.Report.Verdict == playbooks.CauseFound {
 			what = Conclusion(*n.Report)
 		}
-		if d, ok := Lasted(n.Incident); ok {
-			return "Resolved after " + Duration(d) + ": " + what
-		}
-		return "Resolved: " + what
+		return ended(n) + ": " + what
 	}
 	return title
+}
+
+// ended says how an incident ended: "Recovered after 12 min".
+func ended(n Notice) string {
+	after := ""
+	if d, ok := Lasted(n.Incident); ok {
+		after = " after " + Duration(d)
+	}
+	if n.Recovery == nil {
+		return "Resolved" + after
+	}
+	switch n.Recovery.Outcome {
+	case playbooks.RecoveredYes:
+		return "Recovered" + after
+	case playbooks.RecoveredNo:
+		return "Resolved" + after + ", but NOT recovered"
+	case playbooks.RecoveredUnknown:
+	}
+	return "Resolved" + after + ", cannot tell whether it has recovered"
+}
+
+// Again says that the incident has fired before: ", again: 3rd time today".
+// Empty the first time.
+func Again(in playbooks.Incident) string {
+	switch {
+	case in.Episode < 2:
+		return ""
+	case in.EpisodesToday < 2:
+		return ", again"
+	}
+	return ", again: " + ordinal(in.EpisodesToday) + " time today"
+}
+
+// ordinal writes 1st, 2nd, 3rd, 4th, 11th.
+func ordinal(n int) string {
+	suffix := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}
+
+// RecoveryLines says in a few harmless lines what the second look saw, the facts
+// that had named the cause last. Empty where there was none.
+func RecoveryLines(r *playbooks.Recovery) []string {
+	if r == nil {
+		return nil
+	}
+	lines := []string{"Measured again after the alert resolved: " + Line(r.Because, textRunes)}
+	for _, f := range r.Facts {
+		now := "not measured"
+		if !f.Unknown {
+			now = Value(f.Now, f.Unit)
+		}
+		lines = append(lines, Line(f.Fact, keyRunes)+": "+Value(f.Then, f.Unit)+" then, "+now+" now")
+	}
+	return lines
 }
 
 // Conclusion says in one harmless line what a report found: the root cause in

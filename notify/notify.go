@@ -53,6 +53,9 @@ type Notice struct {
 	// Checks names the steps about to run, in the playbook's order, for a
 	// human. It is used while Phase is Looking and may be empty.
 	Checks []string
+	// Recovery is the outcome of the second look after the alert has resolved; nil
+	// while Phase is Resolved means that it is still to come.
+	Recovery *playbooks.Recovery
 	// Prior is where the incident was last spoken of on this sink; zero if never.
 	Prior Receipt
 	// Uncertain says that an earlier attempt may have got through although no
@@ -81,4 +84,7 @@ type Receipt struct {
 	// Detail identifies the detail message in the thread, once there is one;
 	// where it took several messages, all of them, in the sink's own notation.
 	Detail string `json:"detail,omitempty"`
+	// Instead says why the message is not where it was meant to be, where the
+	// sink has a place to fall back on; empty when it is. An operator should know.
+	Instead string `json:"instead,omitempty"`
 }

@@ -26,6 +26,11 @@ type Incident struct {
 	// HiddenAlerts counts the alerts that are not in Alerts: cut off by the sender
 	// (max_alerts), or beyond what the store keeps.
 	HiddenAlerts uint64 `json:"hidden_alerts,omitempty"`
+	// Episode counts how often the alerts have fired, with a pause between, since
+	// the incident was first opened: 1 the first time, and 0 where nobody counts.
+	Episode int `json:"episode,omitempty"`
+	// EpisodesToday counts those of the last 24 hours, this one included.
+	EpisodesToday int `json:"episodes_today,omitempty"`
 }
 
 // Alert is one alert of an incident. All strings are untrusted.

@@ -141,3 +141,17 @@ func listUndelivered(ctx context.Context, q queryer, rows []IncidentRow) error {
 	}
 	return nil
 }
+
+// Kept returns what a Memo keeps of an incident under key, from the store at
+// path, which may be in use by a running agent; false if nothing is.
+func Kept(ctx context.Context, path, incident, key string) (value []byte, ok bool, err error) {
+	if _, err := os.Stat(path); err != nil {
+		return nil, false, fmt.Errorf("open store: %w", err)
+	}
+	db, err := openReader(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return recall(ctx, db, incident, key)
+}

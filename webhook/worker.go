@@ -217,8 +217,13 @@ var _ Memo = (*memo)(nil)
 
 // Get implements Memo.
 func (m *memo) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	return recall(ctx, m.inbox.store.read, m.incident, key)
+}
+
+// recall reads what a memo keeps.
+func recall(ctx context.Context, q queryer, incident, key string) ([]byte, bool, error) {
 	var value []byte
-	err := m.inbox.store.read.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = ? AND key = ?`, m.incident, key).Scan(&value)
+	err := q.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = ? AND key = ?`, incident, key).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}

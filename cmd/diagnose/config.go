@@ -73,6 +73,8 @@ type slackConfig struct {
 	Name    string `yaml:"name"`
 	Token   secret `yaml:"token"`
 	Channel string `yaml:"channel"`
+	// Fallback is the channel for what Channel does not take; none when empty.
+	Fallback string `yaml:"fallback"`
 	// APIURL is for Slack-compatible servers; empty means Slack.
 	APIURL string `yaml:"api_url"`
 }

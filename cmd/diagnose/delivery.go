@@ -34,9 +34,15 @@ func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook
 	if err != nil {
 		return err
 	}
-	changed, err := deliver(ctx, memo, c.sink.name, stamp(n), n, c.sink.Notify)
-	if err != nil || !changed || n.Report == nil {
+	receipt, err := deliver(ctx, memo, c.sink.name, stamp(n), n, c.sink.Notify)
+	if err != nil || receipt == nil {
 		return err
+	}
+	if why := receipt.Instead; why != "" {
+		c.line.logger.Error("delivered to the fallback channel", "incident", in.ID, "sink", c.sink.name, "why", why)
+	}
+	if n.Report == nil {
+		return nil
 	}
 	if _, ok := c.sink.Notifier.(notify.Detailer); ok {
 		return memo.Send(ctx, detailsOf(c.sink.name))
@@ -91,28 +97,28 @@ type delivery struct {
 func sinkKey(name string) string { return "sink/" + name }
 
 // deliver says n by way of say, unless the memo knows that what is stamped want
-// has been said; it reports whether it said something.
+// has been said; then it returns no receipt.
 func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify.Notice,
 	say func(context.Context, notify.Notice) (notify.Receipt, error),
-) (bool, error) {
+) (*notify.Receipt, error) {
 	key := sinkKey(name)
 	d, err := recall[delivery](ctx, memo, key)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if d == nil {
 		d = &delivery{}
 	}
 	if d.Done == want {
-		return false, nil
+		return nil, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return false, err // a stopping agent begins nothing: the next one says it
+		return nil, err // a stopping agent begins nothing: the next one says it
 	}
 	n.Prior, n.Uncertain = d.Receipt, d.Tried != d.Done
 	d.Tried = want
 	if err := remember(ctx, memo, key, d); err != nil {
-		return false, err
+		return nil, err
 	}
 	receipt, err := send(ctx, n, say)
 	if receipt != (notify.Receipt{}) {
@@ -126,7 +132,10 @@ func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify
 	}
 	// The memo outlasts ctx: what has been said must not be said again because
 	// the agent was told to stop while the sink answered.
-	return err == nil, errors.Join(asWork(err), remember(ctx, memo, key, d))
+	if err := errors.Join(asWork(err), remember(ctx, memo, key, d)); err != nil {
+		return nil, err
+	}
+	return &d.Receipt, nil
 }
 
 // send lets the sink speak. The end of ctx grants it lastWords.
@@ -159,14 +168,17 @@ func asWork(err error) error {
 
 // stamp tells notices apart: the same stamp need not be said twice.
 func stamp(n notify.Notice) string {
-	report, firing := "", 0
+	report, recovery, firing := "", "", 0
 	if n.Report != nil {
 		report = n.Report.ID
+	}
+	if n.Recovery != nil {
+		recovery = n.Recovery.Report
 	}
 	for _, a := range n.Incident.Alerts {
 		if a.Firing {
 			firing++
 		}
 	}
-	return fmt.Sprintf("%d/%s/%d/%d/%d", n.Phase, report, len(n.Incident.Alerts), firing, n.Incident.HiddenAlerts)
+	return fmt.Sprintf("%d/%d/%s/%s/%d/%d/%d", n.Incident.Episode, n.Phase, report, recovery, len(n.Incident.Alerts), firing, n.Incident.HiddenAlerts)
 }

@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/notify/slack/slacktest"
 	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/probes"
 	"github.com/regpath/diagnose/webhook"
 )
 
@@ -137,4 +141,158 @@ notify: [{slack_webhook: {url: %q}}]
 	}
 	contains(t, "first message", roots[0].FirstLine(), "Cannot tell")
 	contains(t, "second message", roots[1].FirstLine(), "Resolved")
+}
+
+// TestRecoveryCheck: when the alert resolves the playbook is run again. Where
+// Redis, whose loss was the cause, is still away, the message says so; where it
+// is back, the incident has recovered.
+func TestRecoveryCheck(t *testing.T) {
+	t.Parallel()
+	f := func(name string, back bool, want string) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var pings atomic.Int32
+			catalog := probes.Catalog{"rediscache": {
+				Facts: []probes.FactDoc{{Name: "reachable", Unit: probes.Bool}},
+				New: func(func(any) error) (probes.Probe, error) {
+					return probeFunc(func(context.Context) (probes.Evidence, error) {
+						up := 0.0
+						if pings.Add(1) > 1 && back {
+							up = 1
+						}
+						return probes.Evidence{Source: "redis", At: time.Now(), Facts: []probes.Fact{{Name: "reachable", Value: up, Unit: probes.Bool}}}, nil
+					}), nil
+				},
+			}}
+			loaded, err := playbooks.Load(catalog, playbooks.File{Name: "tiny.yaml", Data: []byte(tiny)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told []string
+			chat := sink{"chat", notifierFunc(func(_ context.Context, n notify.Notice) (notify.Receipt, error) {
+				told = append(told, notify.Headline(n))
+				return notify.Receipt{Sink: "chat"}, nil
+			})}
+			l := &line{runner: &playbooks.Runner{}, playbook: loaded[0], sinks: []sink{chat}, logger: slog.New(slog.DiscardHandler)}
+			c, memo := &carrier{line: l, sink: chat}, &memory{}
+			in := playbooks.Incident{ID: "a", Title: "Slow", StartedAt: time.Now().Add(-time.Minute)}
+			step := func(work bool) {
+				t.Helper()
+				if work {
+					if err := l.Work(t.Context(), in, memo); err != nil {
+						t.Fatalf("Work: %v", err)
+					}
+				}
+				if err := c.Carry(t.Context(), in, memo); err != nil {
+					t.Fatalf("Carry: %v", err)
+				}
+			}
+			step(false)
+			step(true)
+			in.ResolvedAt = in.StartedAt.Add(30 * time.Second)
+			step(false)
+			step(true)
+			step(true) // nothing is measured or said again
+			if got := pings.Load(); got != 2 {
+				t.Errorf("measured %d times, want twice", got)
+			}
+			wants := []string{"Looking into Slow", "Redis is down (", "Resolved after 30 s: Redis is down", want}
+			if len(told) != len(wants) {
+				t.Fatalf("told %q, want %q", told, wants)
+			}
+			for i, w := range wants {
+				if !strings.HasPrefix(told[i], w) {
+					t.Errorf("told %q, want %q", told[i], w)
+				}
+			}
+		})
+	}
+	f("gone", true, "Recovered after 30 s: Redis is down")
+	f("still there", false, "Resolved after 30 s, but NOT recovered: Redis is down")
+}
+
+// probeFunc is a probe made of a function.
+type probeFunc func(ctx context.Context) (probes.Evidence, error)
+
+func (f probeFunc) Check(ctx context.Context) (probes.Evidence, error) { return f(ctx) }
+
+// TestIncidents lists what the agent could not tell, while it runs, and shows the
+// report of one incident.
+func TestIncidents(t *testing.T) {
+	target := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(target.Close)
+	chat := slacktest.Start(t)
+	config := write(t, "diagnose.yml", fmt.Sprintf(`
+listen: 127.0.0.1:0
+store: %q
+webhook: {tokens: [%s]}
+targets: [{name: registration, checker: {url: %q}}]
+notify:
+  - slack: {name: good, token: %s, channel: %s, api_url: %q}
+  - slack: {name: shut, token: %s, channel: C0NOWHERE, api_url: %q}
+`, filepath.Join(t.TempDir(), "diagnose.db"), canary, target.URL,
+		slacktest.Token, slacktest.ChannelID, chat.APIURL(), slacktest.Token, chat.APIURL()))
+	hook := serveHere(t, config)
+	if got := postAlert(t, hook); got != http.StatusOK {
+		t.Fatalf("post: got status %d, want 200", got)
+	}
+	list := func(args ...string) string {
+		t.Helper()
+		code, stdout, stderr := diagnose(t, append([]string{"incidents", "--config", config}, args...)...)
+		if code != 0 {
+			t.Fatalf("incidents %q: got exit code %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	eventually(t, "the shut channel is given up and the good one is done", 30*time.Second, func() bool {
+		out := list("--undelivered")
+		return strings.Contains(out, "not told to shut since") && strings.Contains(out, "invite the bot") && !strings.Contains(out, "to good")
+	})
+	id, _, _ := strings.Cut(list(), " ")
+	contains(t, "incidents ID", list(id), "RegistrationPathSick", "P0", "Cannot tell", "Cost of this run")
+	contains(t, "incidents --output json", list("--output", "json"), `"id": "`+id+`"`, `"courier": "shut"`)
+	if got := list("--state", "resolved"); got != "none\n" {
+		t.Errorf("resolved ones: got %q, want none", got)
+	}
+	says(t, exitUsage, []string{"incidents", "--config", config, "nope"}, `no incident "nope"`)
+	says(t, exitUsage, []string{"incidents"}, "give the store either by --config FILE or by --store FILE")
+	says(t, exitUsage, []string{"incidents", "--store", "/nowhere/x.db"}, "no such file")
+	says(t, exitUsage, []string{"incidents", "--store", "x", "--state", "odd"}, "want open or resolved")
+	says(t, exitUsage, []string{"incidents", "--store", "x", "--limit", "0"}, "want at least 1")
+	says(t, exitUsage, []string{"incidents", "--store", "x", "--output", "xml"}, "want text or json")
+}
+
+// serveHere runs an agent in this process until the test ends and returns the
+// webhook's URL.
+func serveHere(t *testing.T, path string) string {
+	t.Helper()
+	c, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sinks, err := newSinks(c.Notify, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newAgent(t.Context(), c, sinks, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	address, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- a.run(ctx, func(at string) { address <- at }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("agent: %v", err)
+		}
+	})
+	select {
+	case at := <-address:
+		return "http://" + at + webhookPath
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("agent: %v", err)
+	}
+	return ""
 }

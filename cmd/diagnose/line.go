@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/playbooks"
@@ -27,18 +28,57 @@ type line struct {
 
 var _ webhook.Worker = (*line)(nil)
 
-const memoReport = "report"
+// story is what the memo keeps of an incident's runs.
+type story struct {
+	// Episode is the one that Report is about.
+	Episode int               `json:"episode"`
+	Report  *playbooks.Report `json:"report"`
+	// Recovery is of the end at ResolvedAt; nil before it was checked.
+	Recovery   *playbooks.Recovery `json:"recovery,omitempty"`
+	ResolvedAt time.Time           `json:"resolved_at,omitzero"`
+}
 
-// Work implements webhook.Worker.
+const memoStory = "story"
+
+// Work implements webhook.Worker: one run for each episode, and a second one when
+// it has ended, to see whether what named the cause is gone.
 func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
-	report, err := recall[playbooks.Report](ctx, memo, memoReport)
-	if err != nil || report != nil {
+	s, err := recall[story](ctx, memo, memoStory)
+	if err != nil {
 		return err
 	}
-	if report, err = l.diagnose(ctx, l.placed(in)); err != nil {
-		return err
+	in = l.placed(in)
+	var last *playbooks.Report // of this call
+	if s == nil || s.Episode != in.Episode {
+		if last, err = l.diagnose(ctx, in); err != nil {
+			return err
+		}
+		s = &story{Episode: in.Episode, Report: last}
+		if err := l.tell(ctx, memo, s); err != nil {
+			return err
+		}
 	}
-	if err := remember(ctx, memo, memoReport, report); err != nil {
+	if in.ResolvedAt.IsZero() || s.checked(in) {
+		return nil
+	}
+	if last == nil {
+		if last, err = l.diagnose(ctx, in); err != nil {
+			return err
+		}
+	}
+	recovery := playbooks.CheckRecovery(*s.Report, *last)
+	s.Recovery, s.ResolvedAt = &recovery, in.ResolvedAt
+	return l.tell(ctx, memo, s)
+}
+
+// checked reports whether the end of the incident has been looked into.
+func (s *story) checked(in playbooks.Incident) bool {
+	return s.Recovery != nil && s.ResolvedAt.Equal(in.ResolvedAt)
+}
+
+// tell writes the story down and has it carried to every sink.
+func (l *line) tell(ctx context.Context, memo webhook.Memo, s *story) error {
+	if err := remember(ctx, memo, memoStory, s); err != nil {
 		return err
 	}
 	return memo.Send(ctx, l.couriers()...)
@@ -64,9 +104,15 @@ func (l *line) diagnose(ctx context.Context, in playbooks.Incident) (*playbooks.
 // notice is what there is to say about the incident now.
 func (l *line) notice(ctx context.Context, in playbooks.Incident, memo webhook.Memo) (notify.Notice, error) {
 	n := notify.Notice{Incident: l.placed(in)}
-	var err error
-	if n.Report, err = recall[playbooks.Report](ctx, memo, memoReport); err != nil {
+	s, err := recall[story](ctx, memo, memoStory)
+	if err != nil {
 		return n, err
+	}
+	if s != nil && s.Episode == in.Episode {
+		n.Report = s.Report
+		if s.checked(in) {
+			n.Recovery = s.Recovery
+		}
 	}
 	switch {
 	case !in.ResolvedAt.IsZero():

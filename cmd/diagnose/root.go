@@ -23,7 +23,7 @@ Exit codes: 0 healthy, 1 cause found, 2 bad usage or configuration, 3 inconclusi
 	}
 	cmd.SetOut(std.out)
 	cmd.SetErr(std.err)
-	cmd.AddCommand(newRun(std), newReplay(std), newLint(std), newTest(std), newDocs(std), newServe(std), newDemo(std), newVersion(std))
+	cmd.AddCommand(newRun(std), newReplay(std), newLint(std), newTest(std), newDocs(std), newServe(std), newIncidents(std), newDemo(std), newVersion(std))
 	return cmd
 }
 

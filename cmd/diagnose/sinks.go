@@ -34,7 +34,9 @@ func newSinks(configs []notifyConfig, out io.Writer) ([]sink, error) {
 func newSink(c notifyConfig, out io.Writer) (sink, error) {
 	switch {
 	case c.Slack != nil:
-		bot, err := slack.NewBot(slack.BotConfig{Name: c.name(), Token: c.Slack.Token.Secret, Channel: c.Slack.Channel, APIURL: c.Slack.APIURL})
+		bot, err := slack.NewBot(slack.BotConfig{
+			Name: c.name(), Token: c.Slack.Token.Secret, Channel: c.Slack.Channel, Fallback: c.Slack.Fallback, APIURL: c.Slack.APIURL,
+		})
 		return sink{c.name(), bot}, err
 	case c.SlackWebhook != nil:
 		hook, err := slack.NewWebhook(slack.WebhookConfig{Name: c.name(), URL: c.SlackWebhook.URL.Secret})

@@ -25,6 +25,12 @@ type BotConfig struct {
 	// Channel is the channel's ID (C…). A name works as well, but then a lost
 	// answer can only be reconciled once a first message has told the ID.
 	Channel string
+	// Fallback is the channel for what Channel does not take: it is gone, closed,
+	// or not open to the bot. None when empty.
+	Fallback string
+	// PostEvery is the time between messages to one channel, apart from short
+	// bursts; 1 s, which is Slack's limit, when zero, and none when negative.
+	PostEvery time.Duration
 	// APIURL is the root of the Web API; https://slack.com/api/ when empty.
 	APIURL string
 	// Timeout bounds one call; 10 s when zero.
@@ -37,9 +43,11 @@ type BotConfig struct {
 // Bot is the sink that posts with a bot token. It is safe for concurrent use;
 // two notices about one incident at a time would race for its message.
 type Bot struct {
-	name    string
-	channel string
-	api     client
+	name     string
+	channel  string
+	fallback string
+	api      client
+	turns    *turns
 	// id is the channel's ID as an answer gave it; nil until then.
 	id atomic.Pointer[string]
 }
@@ -59,9 +67,11 @@ func NewBot(c BotConfig) (*Bot, error) {
 		return nil, errors.New("slack: api url: want http(s)://host/path/")
 	}
 	return &Bot{
-		name:    cmp.Or(c.Name, "slack"),
-		channel: c.Channel,
-		api:     client{base: strings.TrimSuffix(base, "/") + "/", token: c.Token, caller: newCaller(c.Client, c.Timeout)},
+		name:     cmp.Or(c.Name, "slack"),
+		channel:  c.Channel,
+		fallback: c.Fallback,
+		turns:    newTurns(c.PostEvery),
+		api:      client{base: strings.TrimSuffix(base, "/") + "/", token: c.Token, caller: newCaller(c.Client, c.Timeout)},
 	}, nil
 }
 
@@ -72,7 +82,7 @@ func NewBot(c BotConfig) (*Bot, error) {
 // it is not allowed to look it posts, since a report said twice is better than
 // one that is missing, and the incident's id is visible on both.
 func (b *Bot) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
-	s := session{bot: b, n: n, at: n.Prior}
+	s := session{bot: b, n: n, at: n.Prior, urgent: true}
 	s.at.Sink = b.name
 	err := s.say(ctx, compose(n))
 	return s.at, err
@@ -93,6 +103,8 @@ type session struct {
 	bot *Bot
 	n   notify.Notice
 	at  notify.Receipt
+	// urgent goes before what is not.
+	urgent bool
 }
 
 // The parts of an incident that have messages of their own, as their metadata
@@ -105,8 +117,11 @@ const (
 
 // say brings the incident's message to its present state.
 func (s *session) say(ctx context.Context, m message) error {
+	if s.at.Instead != "" {
+		m = m.instead(s.at.Instead)
+	}
 	if s.at.Message != "" {
-		err := s.bot.update(ctx, s.at.Channel, s.at.Message, m)
+		err := s.bot.update(ctx, s.at.Channel, s.at.Message, m, s.urgent)
 		switch {
 		case cannotEdit(err):
 			later := s.post(s.at.Message, partLater+strconv.Itoa(int(s.n.Phase)))
@@ -115,18 +130,45 @@ func (s *session) say(ctx context.Context, m message) error {
 			if !noThread(err) {
 				return err
 			}
-		case !isGone(err):
+		case !isGone(err) && !s.canEvade(err):
 			return err
 		}
 		s.at.Message, s.at.Detail = "", ""
 	}
-	to := s.post("", partMain)
-	landed, err := s.bot.post(ctx, to, m)
+	landed, err := s.bot.post(ctx, s.post("", partMain), m)
+	if s.canEvade(err) {
+		landed, err = s.evade(ctx, m, err)
+	}
 	if err == nil {
 		s.at.Channel, s.at.Message = landed.channel, landed.ts
-		s.bot.id.CompareAndSwap(nil, &landed.channel)
+		if s.at.Instead == "" {
+			s.bot.id.CompareAndSwap(nil, &landed.channel)
+		}
 	}
 	return err
+}
+
+// canEvade reports whether err says that the channel is closed to us while there
+// is another one.
+func (s *session) canEvade(err error) bool {
+	return err != nil && s.bot.fallback != "" && s.at.Instead == "" && notify.ClassOf(err) == notify.Destination
+}
+
+// evade posts into the fallback channel, saying why.
+func (s *session) evade(ctx context.Context, m message, why error) (place, error) {
+	s.at.Instead = notify.Line(why.Error(), 300)
+	to := s.post("", partMain)
+	landed, err := s.bot.post(ctx, to, m.instead(s.at.Instead))
+	if err != nil {
+		s.at.Instead = ""
+		if e, ok := errors.AsType[*notify.Error](err); ok {
+			both := *e
+			both.Err = fmt.Errorf("%w; in its place: %w", why, e.Err)
+			return landed, &both
+		}
+		return landed, err
+	}
+	return landed, nil
 }
 
 // detail brings the detail messages in the thread to their present state.
@@ -145,7 +187,7 @@ func (s *session) detail(ctx context.Context) error {
 			if s.n.Phase == notify.Resolved {
 				continue
 			}
-			if err = s.bot.update(ctx, s.at.Channel, have[i], page); err == nil {
+			if err = s.bot.update(ctx, s.at.Channel, have[i], page, s.urgent); err == nil {
 				continue
 			}
 			if !isGone(err) && !cannotEdit(err) {
@@ -169,9 +211,11 @@ func (s *session) detail(ctx context.Context) error {
 // post says where a part of the incident goes: into the thread of a message, or
 // into the channel when thread is empty.
 func (s *session) post(thread, part string) target {
-	t := target{channel: s.bot.channel, thread: thread, incident: s.n.Incident.ID, part: part, mayExist: s.n.Uncertain}
+	t := target{channel: s.bot.channel, thread: thread, incident: s.n.Incident.ID, part: part, mayExist: s.n.Uncertain, urgent: s.urgent}
 	if thread != "" {
 		t.channel = s.at.Channel
+	} else if s.at.Instead != "" {
+		t.channel = s.bot.fallback
 	} else if id := s.bot.id.Load(); id != nil {
 		t.channel = *id
 	}
@@ -184,6 +228,7 @@ type target struct {
 	incident, part  string
 	// mayExist says that the message may be there already.
 	mayExist bool
+	urgent   bool
 }
 
 // place is where a message is.
@@ -216,7 +261,7 @@ func (b *Bot) post(ctx context.Context, t target, m message) (place, error) {
 			return place{}, err
 		}
 		if found.ts != "" {
-			if err = b.update(ctx, found.channel, found.ts, m); !cannotEdit(err) && !isGone(err) {
+			if err = b.update(ctx, found.channel, found.ts, m, t.urgent); !cannotEdit(err) && !isGone(err) {
 				return found, err
 			}
 		}
@@ -235,18 +280,21 @@ func (b *Bot) post(ctx context.Context, t target, m message) (place, error) {
 	if t.thread != "" {
 		form.Set("thread_ts", t.thread)
 	}
-	return b.send(ctx, "chat.postMessage", form, m, true)
+	return b.send(ctx, "chat.postMessage", form, m, b.turns.post(t.channel), t.urgent)
 }
 
 // update edits a message. Editing twice does no harm, so a lost answer is no
 // unknown outcome.
-func (b *Bot) update(ctx context.Context, channel, ts string, m message) error {
-	_, err := b.send(ctx, "chat.update", url.Values{"channel": {channel}, "ts": {ts}}, m, false)
+func (b *Bot) update(ctx context.Context, channel, ts string, m message, urgent bool) error {
+	_, err := b.send(ctx, "chat.update", url.Values{"channel": {channel}, "ts": {ts}}, m, b.turns.update, urgent)
 	return err
 }
 
 // send makes the call, and once more as plain text if the payload is refused.
-func (b *Bot) send(ctx context.Context, method string, form url.Values, m message, creates bool) (place, error) {
+func (b *Bot) send(ctx context.Context, method string, form url.Values, m message, turn *pace, urgent bool) (place, error) {
+	if err := turn.wait(ctx, urgent); err != nil {
+		return place{}, err
+	}
 	form.Set("text", m.text)
 	form.Set("parse", "none")
 	form.Set("blocks", "[]") // an edit would otherwise keep what was there
@@ -257,7 +305,9 @@ func (b *Bot) send(ctx context.Context, method string, form url.Values, m messag
 		}
 		form.Set("blocks", string(blocks))
 	}
+	creates := method == "chat.postMessage"
 	p, err := b.chat(ctx, method, form, creates)
+	turn.heed(err)
 	if err != nil && len(m.blocks) > 0 && notify.ClassOf(err) == notify.Payload && !cannotEdit(err) {
 		form.Set("blocks", "[]")
 		return b.chat(ctx, method, form, creates)

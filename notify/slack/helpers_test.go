@@ -34,7 +34,7 @@ func newBot(t *testing.T, s *slacktest.Server, change ...func(*slack.BotConfig))
 	t.Helper()
 	c := slack.BotConfig{
 		Token: notify.NewSecret(slacktest.Token), Channel: slacktest.ChannelID,
-		APIURL: s.APIURL(), Timeout: 5 * time.Second,
+		APIURL: s.APIURL(), Timeout: 5 * time.Second, PostEvery: -1,
 	}
 	for _, f := range change {
 		f(&c)

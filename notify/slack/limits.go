@@ -23,8 +23,12 @@ const (
 	budgetBlocks  = 9000
 	budgetSummary = 900
 	budgetContext = 500
+	// budgetInstead is for the note that a message was meant for elsewhere.
+	budgetInstead = 320
+	// budgetRecovery is for the second look.
+	budgetRecovery = 600
 	// budgetPart is for one section of the report; there are at most six.
-	budgetPart = 1050
+	budgetPart = 890
 	// budgetPage is for one message of details, which is text without blocks.
 	budgetPage = 3900
 	// maxPages bounds the details of one report: beyond it the last page says

@@ -1,6 +1,7 @@
 package slack
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/slack-go/slack"
@@ -24,6 +25,7 @@ type message struct {
 func compose(n notify.Notice) message {
 	var m builder
 	m.header(icon(n) + " " + notify.Headline(n))
+	m.recovery(n)
 	switch {
 	case n.Report != nil:
 		m.report(n)
@@ -35,12 +37,25 @@ func compose(n notify.Notice) message {
 		m.plain("The run left no report.")
 	}
 	m.footer(n)
-	return message{blocks: m.blocks, text: clip(defuse(strings.Join(m.lines, "\n")), maxText)}
+	return message{blocks: m.blocks, text: clip(defuse(strings.Join(m.lines, "\n")), maxText-budgetInstead-1)}
+}
+
+// instead adds that the message was meant for another channel, and why it is
+// not there.
+func (m message) instead(why string) message {
+	s := "This was meant for another channel: " + why
+	m.blocks = append(slices.Clone(m.blocks), slack.NewContextBlock("", plainText(clip(s, budgetInstead))))
+	m.text += "\n" + clip(defuse(s), budgetInstead)
+	return m
 }
 
 // icon tells the state at a glance, in a channel's list as well.
 func icon(n notify.Notice) string {
 	switch {
+	case n.Phase == notify.Resolved && n.Recovery != nil && n.Recovery.Outcome == playbooks.RecoveredNo:
+		return "🔴"
+	case n.Phase == notify.Resolved && n.Recovery != nil && n.Recovery.Outcome == playbooks.RecoveredUnknown:
+		return "🟡"
 	case n.Phase == notify.Resolved:
 		return "✅"
 	case n.Report == nil:
@@ -109,6 +124,19 @@ func (m *builder) section(s notify.Section) {
 	}
 	text := "*" + s.Title + "*\n" + fence + clipLines(items, budgetPart) + fenceEnd
 	m.blocks = append(m.blocks, slack.NewSectionBlock(slack.NewTextBlockObject(slack.MarkdownType, text, false, true), nil, nil))
+}
+
+// recovery says what the second look saw, or that it is still to come.
+func (m *builder) recovery(n notify.Notice) {
+	lines := notify.RecoveryLines(n.Recovery)
+	switch {
+	case n.Phase != notify.Resolved:
+	case len(lines) == 0:
+		m.plain("Measuring again whether it has recovered.")
+	default:
+		m.lines = append(m.lines, lines...)
+		m.blocks = append(m.blocks, slack.NewSectionBlock(plainText(clipLines(lines, budgetRecovery)), nil, nil))
+	}
 }
 
 func (m *builder) report(n notify.Notice) {

@@ -31,8 +31,8 @@ type WebhookConfig struct {
 
 // Webhook is the sink that posts to an incoming webhook. A webhook tells neither
 // where a message went nor lets it be edited: nothing is said while Looking, the
-// report is posted once it is there, and one line follows when the incident has
-// resolved. Nor can it look whether an attempt of unknown outcome got through:
+// report is posted once it is there, and a line follows when the incident has
+// resolved and was looked at once more. Nor can it look whether an attempt of unknown outcome got through:
 // such a notice is posted again, with the incident's id on both.
 type Webhook struct {
 	name string
@@ -68,11 +68,12 @@ func (w *Webhook) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, 
 	var m message
 	said := saidReport
 	switch {
-	case n.Phase == notify.Looking, n.Phase == notify.Resolved && at.Message == saidResolved:
+	case n.Phase == notify.Looking, n.Phase == notify.Resolved && (n.Recovery == nil || at.Message == saidResolved):
 		return at, nil
 	case n.Phase == notify.Resolved:
 		said = saidResolved
-		m.text = clip(defuse(icon(n)+" "+notify.Headline(n)+" · incident "+notify.Line(n.Incident.ID, 80)), maxText)
+		lines := append([]string{icon(n) + " " + notify.Headline(n) + " · incident " + notify.Line(n.Incident.ID, 80)}, notify.RecoveryLines(n.Recovery)...)
+		m.text = clip(defuse(strings.Join(lines, "\n")), maxText)
 	default:
 		m = compose(n)
 	}

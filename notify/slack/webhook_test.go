@@ -7,6 +7,7 @@ import (
 
 	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/notify/slack/slacktest"
+	"github.com/regpath/diagnose/playbooks"
 )
 
 func TestWebhookLife(t *testing.T) {
@@ -24,13 +25,16 @@ func TestWebhookLife(t *testing.T) {
 		t.Errorf("report begins %q", got.FirstLine())
 	}
 	n.Phase, n.Incident.ResolvedAt = notify.Resolved, began.Add(time.Hour)
+	n.Prior = must(t, w, n) // the second look is still to come
+	n.Recovery = &playbooks.Recovery{Outcome: playbooks.RecoveredYes, Because: "what named the cause was measured again and is gone"}
 	n.Prior = must(t, w, n)
 	n.Prior = must(t, w, n) // twice: no second line
 	all := s.Messages()
 	if len(all) != 2 {
 		t.Fatalf("%d messages, want 2", len(all))
 	}
-	if got, want := all[1].Visible(), "✅ Resolved after 1 h: The query path writes to the Bloom filter (high confidence) · incident inc-7f3a"; got != want {
+	if got, want := all[1].Visible(), "✅ Recovered after 1 h: The query path writes to the Bloom filter (high confidence) · incident inc-7f3a\n"+
+		"Measured again after the alert resolved: what named the cause was measured again and is gone"; got != want {
 		t.Errorf("resolved says %q, want %q", got, want)
 	}
 	clean(t, s)

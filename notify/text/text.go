@@ -31,7 +31,8 @@ var _ notify.Notifier = (*Sink)(nil)
 func New(w io.Writer, o notify.TextOptions) *Sink { return &Sink{w: w, o: o} }
 
 // Notify implements notify.Notifier. A terminal cannot be edited: every notice
-// is written anew, the report in full once, and its resolution in one line.
+// is written anew, the report in full once, and its resolution in one line, with
+// what the second look saw.
 // A failed write is of unknown outcome, as part of it may be on paper.
 func (s *Sink) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
 	at := notify.Receipt{Sink: Name}
@@ -58,7 +59,7 @@ func render(w io.Writer, n notify.Notice, o notify.TextOptions) error {
 	if n.Phase == notify.Looking {
 		line += after(": ", strings.Join(n.Checks, ", ")) + about(n.Incident)
 	}
-	_, err := fmt.Fprintln(w, line)
+	_, err := fmt.Fprintln(w, strings.Join(append([]string{line}, notify.RecoveryLines(n.Recovery)...), "\n  "))
 	return err
 }
 

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/regpath/diagnose/notify"
+	"github.com/regpath/diagnose/webhook"
+)
+
+// incidentsFlags are the flags of `diagnose incidents`.
+type incidentsFlags struct {
+	config, store, state, output string
+	pending, undelivered         bool
+	since                        time.Duration
+	limit                        int
+}
+
+func newIncidents(std streams) *cobra.Command {
+	var f incidentsFlags
+	cmd := &cobra.Command{
+		Use:   "incidents [ID]",
+		Short: "List the incidents of an agent, or show the report of one",
+		Long: `incidents lists what is in the agent's store, the latest first. The agent may be
+running. With an ID it shows that incident and its report.`,
+		Example: `  diagnose incidents --config diagnose.yml --undelivered
+  diagnose incidents --config diagnose.yml 20261130-101502-k3x7q2ma`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd.Context(), strings.Join(args, ""), std)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.config, "config", "", "configuration file, which names the store")
+	fs.StringVar(&f.store, "store", "", "the store itself")
+	fs.StringVar(&f.state, "state", "", "only open or resolved ones")
+	fs.BoolVar(&f.pending, "pending", false, "only those with news that has not been worked through")
+	fs.BoolVar(&f.undelivered, "undelivered", false, "only those with news that a sink has not been told")
+	fs.DurationVar(&f.since, "since", 0, "only those opened within this time (default all)")
+	fs.IntVar(&f.limit, "limit", 100, "how many at most")
+	fs.StringVar(&f.output, "output", "text", "text or json")
+	return cmd
+}
+
+func (f *incidentsFlags) run(ctx context.Context, id string, std streams) error {
+	store, filter, err := f.resolve(id)
+	if err != nil {
+		return err
+	}
+	rows, err := webhook.List(ctx, store, filter)
+	if err != nil {
+		return err
+	}
+	switch {
+	case id != "" && len(rows) == 0:
+		return fmt.Errorf("no incident %q in %s", id, store)
+	case id != "":
+		return f.showOne(ctx, store, rows[0], std.out)
+	case f.output == "json":
+		return writeJSON(std.out, rows)
+	}
+	return writeIncidents(std.out, rows)
+}
+
+// resolve turns the flags into a store and what is wanted of it.
+func (f *incidentsFlags) resolve(id string) (string, webhook.Filter, error) {
+	filter := webhook.Filter{ID: id, State: webhook.State(f.state), Pending: f.pending, Undelivered: f.undelivered, Limit: f.limit}
+	switch {
+	case (f.config == "") == (f.store == ""):
+		return "", filter, errors.New("give the store either by --config FILE or by --store FILE")
+	case f.output != "text" && f.output != "json":
+		return "", filter, fmt.Errorf("--output: want text or json, got %q", f.output)
+	case f.state != "" && filter.State != webhook.StateOpen && filter.State != webhook.StateResolved:
+		return "", filter, fmt.Errorf("--state: want open or resolved, got %q", f.state)
+	case f.limit < 1:
+		return "", filter, fmt.Errorf("--limit: want at least 1, got %d", f.limit)
+	}
+	if f.since > 0 {
+		filter.Since = time.Now().Add(-f.since)
+	}
+	if f.store != "" {
+		return f.store, filter, nil
+	}
+	c, err := loadConfig(f.config)
+	if err != nil {
+		return "", filter, err
+	}
+	if c.Store == "" {
+		return "", filter, fmt.Errorf("%s: names no store", f.config)
+	}
+	return c.Store, filter, nil
+}
+
+// showOne writes one incident with its report, if there is one.
+func (f *incidentsFlags) showOne(ctx context.Context, store string, row webhook.IncidentRow, out io.Writer) error {
+	raw, ok, err := webhook.Kept(ctx, store, row.ID, memoStory)
+	if err != nil {
+		return err
+	}
+	var told story
+	if ok {
+		if err := json.Unmarshal(raw, &told); err != nil {
+			return fmt.Errorf("read the report of %s: %w", row.ID, err)
+		}
+	}
+	if f.output == "json" {
+		return writeJSON(out, struct {
+			webhook.IncidentRow
+			Story story `json:"story"`
+		}{row, told})
+	}
+	if err := writeIncidents(out, []webhook.IncidentRow{row}); err != nil || told.Report == nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return notify.Text(out, *told.Report, notify.TextOptions{Detail: notify.Full})
+}
+
+// writeIncidents writes a line for each incident, and one below it for each sink
+// that has not been told. Nothing in them can act on a terminal.
+func writeIncidents(out io.Writer, rows []webhook.IncidentRow) error {
+	var b strings.Builder
+	for _, r := range rows {
+		state := string(r.State)
+		if r.Pending {
+			state += ", being worked on"
+		}
+		fmt.Fprintf(&b, "%s  %s  %s  %s of %s firing  %s\n", r.ID, state, orNone(notify.Line(r.Severity, 20)),
+			notify.Value(float64(r.Firing), "count"), notify.Count(r.Alerts, "alert"), notify.Line(r.Title, 80))
+		if r.Error != "" {
+			fmt.Fprintf(&b, "    work failed %s: %s\n", notify.Count(r.Attempts, "time"), notify.Line(r.Error, 300))
+		}
+		for _, d := range r.Undelivered {
+			fmt.Fprintf(&b, "    not told to %s since %s", d.Courier, notify.Clock(d.Since))
+			if d.Error != "" {
+				fmt.Fprintf(&b, ": %s", notify.Line(d.Error, 300))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	if len(rows) == 0 {
+		b.WriteString("none\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func writeJSON(out io.Writer, v any) error {
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
