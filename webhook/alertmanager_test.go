@@ -1,9 +1,10 @@
 package webhook
 
 import (
+	"bufio"
 	"context"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -77,18 +78,13 @@ receivers:
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	// Debian's package calls it prometheus-alertmanager.
+	cmd := exec.CommandContext(context.Background(), "prometheus-alertmanager", "--config.file="+file, "--storage.path="+dir,
+		"--web.listen-address=127.0.0.1:0", "--cluster.listen-address=")
+	log, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	// Debian's package calls it prometheus-alertmanager.
-	cmd := exec.CommandContext(context.Background(), "prometheus-alertmanager", "--config.file="+file, "--storage.path="+dir,
-		"--web.listen-address="+addr, "--cluster.listen-address=", "--log.level=warn")
-	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start Alertmanager: %v (Debian: apt-get install prometheus-alertmanager)", err)
 	}
@@ -100,11 +96,28 @@ receivers:
 			t.Logf("Alertmanager ended: %v", err)
 		}
 	})
+	addr := listensOn(t, log)
 	eventually(t, "Alertmanager is ready", func() bool {
 		code, err := fetch(t, http.MethodGet, "http://"+addr+"/-/ready", "")
 		return err == nil && code == http.StatusOK
 	})
 	return "http://" + addr + "/api/v2/alerts"
+}
+
+// listensOn reads from Alertmanager's log which port it has been given, and
+// passes the log on.
+func listensOn(t *testing.T, log io.Reader) string {
+	t.Helper()
+	lines := bufio.NewScanner(log)
+	for lines.Scan() {
+		fmt.Fprintln(t.Output(), lines.Text())
+		if _, addr, ok := strings.Cut(lines.Text(), `msg="Listening on" address=`); ok {
+			go func() { _, _ = io.Copy(io.Discard, log) }() // or it would wait for us
+			return addr
+		}
+	}
+	t.Fatalf("Alertmanager ended before it listened: %v", lines.Err())
+	return ""
 }
 
 // send posts alerts to Alertmanager's API.

@@ -8,13 +8,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/regpath/diagnose/playbooks"
 )
 
 // TestKilled: an agent is killed after its 2xx, before or during the work; the
-// next one on the store does the work, once, within seconds.
+// next one on the store does the work at once, and once.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -37,16 +36,12 @@ func TestKilled(t *testing.T) {
 				}
 				return nil
 			}}
-			begun := time.Now()
 			in := openInboxAt(t, path, Options{Worker: w})
 			if r := onlyIncident(t, in); r.State != StateOpen || !r.Pending {
 				t.Fatalf("after the crash: got %+v, want it open and pending", r)
 			}
 			start(t, in)
-			settle(t, in)
-			if took := time.Since(begun); took > 20*time.Second {
-				t.Errorf("taken up after %s, want a few seconds on an idle machine", took)
-			}
+			settle(t, in) // which has less patience than River with a job that hangs
 			calls := w.all()
 			if len(calls) != 1 || calls[0].attempt != tt.attempt || calls[0].in.Title != "HighErrorRate" {
 				t.Errorf("got %+v, want one call, attempt %d", calls, tt.attempt)

@@ -183,11 +183,13 @@ func TestDecodeErrors(t *testing.T) {
 func TestSlowAndCut(t *testing.T) {
 	t.Parallel()
 	in := openInbox(t, Options{})
-	srv := httptest.NewServer(Handler(in, HandlerOptions{ReadTimeout: 50 * time.Millisecond}))
-	defer srv.Close()
-	send := func(text string) net.Conn {
+	hasty := httptest.NewServer(Handler(in, HandlerOptions{ReadTimeout: 50 * time.Millisecond}))
+	defer hasty.Close()
+	patient := httptest.NewServer(Handler(in, HandlerOptions{ReadTimeout: time.Minute, StoreTimeout: time.Minute}))
+	defer patient.Close()
+	send := func(to *httptest.Server, text string) net.Conn {
 		t.Helper()
-		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", srv.Listener.Addr().String())
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", to.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,18 +205,18 @@ func TestSlowAndCut(t *testing.T) {
 		}
 	}
 	const head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-	slow := send(head + "Content-Length: 1000\r\n\r\n{\"alerts\":")
+	slow := send(hasty, head+"Content-Length: 1000\r\n\r\n{\"alerts\":")
 	defer closed(slow)
 	// It reads to the end: the server closes the connection.
 	if b, err := io.ReadAll(slow); err != nil || !strings.Contains(string(b), "503 Service Unavailable") || !strings.Contains(string(b), "slow-body") {
 		t.Errorf("slow body: got %s, %v, want 503 slow-body", b, err)
 	}
-	closed(send(head + "Content-Length: 1000\r\n\r\n{}"))
+	closed(send(patient, head+"Content-Length: 1000\r\n\r\n{}"))
 	eventually(t, "the cut body is counted", func() bool {
 		return counted(t, in, "diagnose_webhook_refused_total", "cut-body") == 1
 	})
 	body := readCase(t, "v35-firing-single.json")
-	chunked := send(head + "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body))
+	chunked := send(patient, head+"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"+fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body))
 	defer closed(chunked)
 	if b, err := io.ReadAll(chunked); err != nil || !strings.Contains(string(b), "200 OK") || !strings.Contains(string(b), `"effect":"opened"`) {
 		t.Errorf("chunked body: got %s, %v, want 200 opened", b, err)
@@ -228,7 +230,7 @@ func TestLogs(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	in := openInbox(t, Options{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
-	h := Handler(in, HandlerOptions{Tokens: []string{"canary-token"}})
+	h := Handler(in, HandlerOptions{Tokens: []string{"canary-token"}, StoreTimeout: time.Minute})
 	evil := `\u001b[31mx\u202e` + strings.Repeat("y", 10_000)
 	body := strings.ReplaceAll(string(readCase(t, "v35-firing-single.json")), "HighErrorRate", evil)
 	body = strings.Replace(body, `"startsAt":"`, `"startsAt":"canary-body`, 1)
