@@ -210,7 +210,7 @@ func (w *courierWorker) Work(ctx context.Context, job *river.Job[deliveryArgs]) 
 func (w *courierWorker) begin(ctx context.Context, args deliveryArgs) (playbooks.Incident, delivery, error) {
 	var in playbooks.Incident
 	var d delivery
-	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var since string
 		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET attempts = attempts + 1 WHERE incident = ? AND courier = ?
 			RETURNING wanted, attempts, since`, args.Incident, args.Courier).Scan(&d.wanted, &d.attempts, &since); err != nil {
@@ -245,7 +245,7 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 	if why != nil {
 		seen, text = 0, clip(why.Error(), 500)
 	}
-	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
 			return fmt.Errorf("complete job: %w", err)
 		}
@@ -272,7 +272,7 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 func (w *courierWorker) fail(ctx context.Context, args deliveryArgs, cause error) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	if _, err := w.inbox.store.write.ExecContext(ctx, `UPDATE deliveries SET error = ? WHERE incident = ? AND courier = ?`,
+	if err := w.inbox.store.exec(ctx, `UPDATE deliveries SET error = ? WHERE incident = ? AND courier = ?`,
 		clip(cause.Error(), 500), args.Incident, args.Courier); err != nil {
 		return fmt.Errorf("note failure: %w", err)
 	}

@@ -28,6 +28,10 @@ type HandlerOptions struct {
 	StoreTimeout time.Duration
 }
 
+// minRoom is what a request takes of the memory for bodies at least: it has
+// buffers and a goroutine beside its body.
+const minRoom = 16 << 10 // bytes
+
 // Handler returns the webhook that Alertmanager posts to. The package
 // documentation lists its answers; every answer is a small JSON object.
 func Handler(in *Inbox, opts HandlerOptions) http.Handler {
@@ -113,8 +117,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) ([]Outcome, *ref
 	// The sender may give up while we store; storing on spares the repetition.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), h.opts.ReadTimeout+h.opts.StoreTimeout)
 	defer cancel()
-	size := r.ContentLength
-	if size < 0 { // chunked
+	size := max(r.ContentLength, minRoom)
+	if r.ContentLength < 0 { // chunked
 		size = h.opts.MaxBody
 	}
 	if err := h.room.Acquire(ctx, size); err != nil {
@@ -135,6 +139,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) ([]Outcome, *ref
 	switch {
 	case errors.Is(err, ErrStopped):
 		return nil, &refusal{http.StatusServiceUnavailable, "stopping", "shutting down: repeat it", nil}
+	case errors.Is(err, ErrBehind):
+		return nil, &refusal{http.StatusServiceUnavailable, "behind", "too many notifications wait for the disk: repeat it", nil}
 	case err != nil:
 		return nil, &refusal{http.StatusServiceUnavailable, "store", "could not be stored: repeat it", err}
 	}

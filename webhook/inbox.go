@@ -86,8 +86,13 @@ type Inbox struct {
 	started bool
 }
 
-// ErrStopped is returned by Store once Stop was called.
-var ErrStopped = errors.New("the inbox is shutting down")
+var (
+	// ErrStopped is returned by Store once Stop was called.
+	ErrStopped = errors.New("the inbox is shutting down")
+	// ErrBehind is returned by Store while so many messages wait for the disk that
+	// the sender had better come again.
+	ErrBehind = errors.New("too many messages wait for the disk")
+)
 
 // Open opens or creates the store at path and takes up what an earlier process
 // left undone; the work itself begins with Start. Only one process at a time
@@ -169,7 +174,7 @@ func (in *Inbox) open(ctx context.Context) error {
 // and the lead is free. Incidents whose last news was never worked through, and
 // whose job has been given up, get a new one.
 func (in *Inbox) reclaim(ctx context.Context) error {
-	return in.store.update(ctx, func(tx *sql.Tx) error {
+	return in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE river_job SET state = 'available' WHERE state = 'running'`); err != nil {
 			return fmt.Errorf("take up jobs: %w", err)
 		}
@@ -282,10 +287,13 @@ func (in *Inbox) Store(ctx context.Context, m Message) ([]Outcome, error) {
 	if len(m.Alerts) == 0 {
 		return nil, nil
 	}
+	if in.store.committer.behind() {
+		return nil, ErrBehind
+	}
 	begun := time.Now()
 	var outcomes []Outcome
 	var fates []fate
-	err := in.store.update(ctx, func(tx *sql.Tx) error {
+	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var err error
 		outcomes, fates, err = in.take(ctx, tx, &m, in.opts.Now().UTC())
 		return err
@@ -339,15 +347,22 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	if err := in.save(ctx, tx, inc, m, seen, d); err != nil {
 		return nil, nil, err
 	}
-	if inc.revision > before {
+	switch {
+	case inc.revision > before:
 		if err := in.announce(ctx, tx, inc.id, in.couriers()...); err != nil {
 			return nil, nil, err
 		}
+	case inc.worked == inc.revision || inc.attempts < maxAttempts:
+		return []Outcome{{Incident: inc.id, Effect: effect}}, d.fates, nil
+	}
+	// There is news, or a repetition of what has been given up.
+	if err := in.enqueue(ctx, tx, inc.id); err != nil {
+		return nil, nil, err
 	}
 	return []Outcome{{Incident: inc.id, Effect: effect}}, d.fates, nil
 }
 
-// save writes the incident, its alerts and, where there is news, its job.
+// save writes the incident and its alerts.
 func (in *Inbox) save(ctx context.Context, tx *sql.Tx, inc *incident, m *Message, seen map[string]sighting, d delta) error {
 	if err := inc.save(ctx, tx); err != nil {
 		return err
@@ -365,9 +380,6 @@ func (in *Inbox) save(ctx context.Context, tx *sql.Tx, inc *incident, m *Message
 		if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = 0 WHERE incident = ? AND firing`, inc.id); err != nil {
 			return fmt.Errorf("close alerts: %w", err)
 		}
-	}
-	if inc.worked < inc.revision {
-		return in.enqueue(ctx, tx, inc.id)
 	}
 	return nil
 }

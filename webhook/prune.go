@@ -33,7 +33,7 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 // of them is still to be worked on, and ends that are too old to matter.
 func (in *Inbox) prune(ctx context.Context) error {
 	now := in.opts.Now()
-	err := in.store.update(ctx, func(tx *sql.Tx) error {
+	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM incidents WHERE state = 'resolved' AND worked = revision AND updated_at < ?`,
 			toStamp(now.Add(-in.opts.Retention))); err != nil {
 			return err

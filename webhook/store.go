@@ -18,10 +18,11 @@ import (
 // store is the SQLite file: one writing connection, which River shares, some
 // reading ones, and a lock that keeps a second process out.
 type store struct {
-	path  string
-	write *sql.DB
-	read  *sql.DB
-	lock  *sql.DB
+	path      string
+	write     *sql.DB
+	committer *committer
+	read      *sql.DB
+	lock      *sql.DB
 	// held is the connection that holds the lock.
 	held *sql.Conn
 }
@@ -61,6 +62,7 @@ func (s *store) open(ctx context.Context) error {
 		return fmt.Errorf("open store %s: %w", s.path, err)
 	}
 	s.write.SetMaxOpenConns(1)
+	s.committer = newCommitter(s.write)
 	if err := s.check(ctx); err != nil {
 		return err
 	}
@@ -129,7 +131,7 @@ func (s *store) check(ctx context.Context) error {
 		return fmt.Errorf("store %s has version %d, this program knows version %d: run the version that wrote it, or give this one a store of its own",
 			s.path, version, schemaVersion)
 	}
-	return s.update(ctx, func(tx *sql.Tx) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, step := range schemaSteps()[version:] {
 			if _, err := tx.ExecContext(ctx, step); err != nil {
 				return fmt.Errorf("create tables: %w", err)
@@ -140,24 +142,19 @@ func (s *store) check(ctx context.Context) error {
 	})
 }
 
-// update runs f in one transaction: all of it is durable when update returns
-// nil, and nothing of it otherwise.
-func (s *store) update(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := s.write.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	if err := f(tx); err != nil {
-		// The end of ctx has rolled it back already.
-		if undo := tx.Rollback(); !errors.Is(undo, sql.ErrTxDone) {
-			err = errors.Join(err, undo)
-		}
+// update runs f in a transaction, which it may share with others: all of it is
+// durable when update returns nil, and nothing of it otherwise. f must use the
+// context that it is given.
+func (s *store) update(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	return s.committer.commit(ctx, f)
+}
+
+// exec is update with one statement.
+func (s *store) exec(ctx context.Context, query string, args ...any) error {
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, query, args...)
 		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
+	})
 }
 
 // queryer is what *sql.DB and *sql.Tx have in common for reading.
@@ -184,6 +181,9 @@ func each(ctx context.Context, q queryer, f func(scan func(...any) error) error,
 // close gives everything back, the lock last.
 func (s *store) close() error {
 	var errs []error
+	if s.committer != nil {
+		s.committer.close()
+	}
 	if s.held != nil {
 		errs = append(errs, s.held.Close())
 	}

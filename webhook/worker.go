@@ -147,7 +147,7 @@ func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs])
 func (w *incidentWorker) begin(ctx context.Context, id string) (playbooks.Incident, *incident, error) {
 	var in playbooks.Incident
 	var row *incident
-	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET attempts = attempts + 1 WHERE id = ?`, id); err != nil {
 			return fmt.Errorf("count attempt: %w", err)
 		}
@@ -175,7 +175,7 @@ func (w *incidentWorker) call(ctx context.Context, in playbooks.Incident, memo M
 func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs], row *incident) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	err := w.inbox.store.update(ctx, func(tx *sql.Tx) error {
+	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
 			return fmt.Errorf("complete job: %w", err)
 		}
@@ -200,7 +200,7 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 func (w *incidentWorker) fail(ctx context.Context, id string, cause error) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	if _, err := w.inbox.store.write.ExecContext(ctx, `UPDATE incidents SET error = ? WHERE id = ?`, clip(cause.Error(), 500), id); err != nil {
+	if err := w.inbox.store.exec(ctx, `UPDATE incidents SET error = ? WHERE id = ?`, clip(cause.Error(), 500), id); err != nil {
 		return fmt.Errorf("note failure: %w", err)
 	}
 	return nil
@@ -240,7 +240,7 @@ func (m *memo) Put(ctx context.Context, key string, value []byte) error {
 	if value == nil {
 		value = []byte{}
 	}
-	if _, err := m.inbox.store.write.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES (?, ?, ?)
+	if err := m.inbox.store.exec(ctx, `INSERT INTO memos (incident, key, value) VALUES (?, ?, ?)
 		ON CONFLICT DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
 		return fmt.Errorf("keep memo %s: %w", key, err)
 	}
@@ -251,7 +251,7 @@ func (m *memo) Put(ctx context.Context, key string, value []byte) error {
 func (m *memo) Send(ctx context.Context, couriers ...string) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	if err := m.inbox.store.update(ctx, func(tx *sql.Tx) error {
+	if err := m.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		return m.inbox.announce(ctx, tx, m.incident, couriers...)
 	}); err != nil {
 		return fmt.Errorf("send: %w", err)

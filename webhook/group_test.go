@@ -1,0 +1,177 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// put is a change that leaves a mark in the table marks.
+func put(mark string) func(context.Context, *sql.Tx) error {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO marks VALUES (?)`, mark)
+		return err
+	}
+}
+
+// openMarks opens a store with a table for put.
+func openMarks(t *testing.T) *store {
+	t.Helper()
+	in := openInbox(t, Options{})
+	if err := in.store.exec(t.Context(), `CREATE TABLE marks (mark TEXT) STRICT`); err != nil {
+		t.Fatal(err)
+	}
+	return in.store
+}
+
+// marks lists what put has left.
+func marks(t *testing.T, s *store) string {
+	t.Helper()
+	var list sql.NullString
+	if err := s.read.QueryRowContext(t.Context(), `SELECT group_concat(mark, ' ') FROM (SELECT mark FROM marks ORDER BY mark)`).Scan(&list); err != nil {
+		t.Fatal(err)
+	}
+	return list.String
+}
+
+// hold takes the writer, so that changes gather, and returns what lets it go.
+func hold(t *testing.T, s *store) func() {
+	t.Helper()
+	tx, err := s.write.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// inOneGroup has the changes share a transaction and returns their errors. The
+// first one opens the transaction, the others wait behind it.
+func inOneGroup(t *testing.T, s *store, changes ...func(context.Context, *sql.Tx) error) []error {
+	t.Helper()
+	release := hold(t, s)
+	errs := make([]error, len(changes))
+	var wg sync.WaitGroup
+	for i, do := range changes {
+		wg.Go(func() { errs[i] = s.update(t.Context(), do) })
+	}
+	eventually(t, "all but the first wait", func() bool { return len(s.committer.waiting) == len(changes)-1 })
+	release()
+	wg.Wait()
+	return errs
+}
+
+// TestChangesShareAFate: each change is kept or fails for itself, although they
+// share a transaction; unless the database gives that up.
+func TestChangesShareAFate(t *testing.T) {
+	t.Parallel()
+	fails := func(ctx context.Context, tx *sql.Tx) error {
+		return errors.Join(put("half")(ctx, tx), errors.New("no"))
+	}
+	panics := func(ctx context.Context, tx *sql.Tx) error {
+		panic(fmt.Sprint("a bug", put("quarter")(ctx, tx)))
+	}
+	// As SQLite does by itself when the disk is full.
+	breaks := func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `ROLLBACK`)
+		return errors.Join(err, errors.New("database or disk is full"))
+	}
+	for _, tt := range []struct {
+		name string
+		odd  func(context.Context, *sql.Tx) error
+		want string // of the odd one
+		all  bool   // fail with it
+	}{
+		{"one fails", fails, "no", false},
+		{"one panics", panics, "a bug", false},
+		{"one breaks the transaction", breaks, "disk is full", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := openMarks(t)
+			errs := inOneGroup(t, s, put("a"), tt.odd, put("b"))
+			for i, err := range errs {
+				switch {
+				case i == 1 && (err == nil || !strings.Contains(err.Error(), tt.want)):
+					t.Errorf("the odd one: got %v, want %q", err, tt.want)
+				case i != 1 && (err != nil) != tt.all:
+					t.Errorf("change %d: got %v, want failed %t", i, err, tt.all)
+				}
+			}
+			want := "a b"
+			if tt.all {
+				want = ""
+			}
+			if got := marks(t, s); got != want {
+				t.Errorf("got marks %q, want %q", got, want)
+			}
+			// The next group finds the store in order.
+			if err := s.update(t.Context(), put("c")); err != nil {
+				t.Errorf("the next change: %v", err)
+			}
+		})
+	}
+}
+
+// TestChangeWithdrawn: who waits no longer has changed nothing.
+func TestChangeWithdrawn(t *testing.T) {
+	t.Parallel()
+	s := openMarks(t)
+	release := hold(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	withdrawn := make(chan error)
+	go func() { withdrawn <- s.update(ctx, put("gone")) }()
+	cancel()
+	if err := <-withdrawn; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context canceled", err)
+	}
+	release()
+	if err := s.update(t.Context(), put("stays")); err != nil {
+		t.Fatal(err)
+	}
+	if got := marks(t, s); got != "stays" {
+		t.Errorf("got marks %q, want stays only", got)
+	}
+}
+
+// TestBehind: with the line full the sender is told at once to come again, and
+// all that waited is stored.
+func TestBehind(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	release := hold(t, in.store)
+	var wg sync.WaitGroup
+	for range maxWaiting + 1 { // one of them has left the line to open the transaction
+		wg.Go(func() {
+			if err := in.store.update(t.Context(), func(context.Context, *sql.Tx) error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "the line is full", in.store.committer.behind)
+	if code, a := serve(t, h, request(readCase(t, "v35-firing-single.json"))); code != http.StatusServiceUnavailable || a.Reason != "behind" {
+		t.Errorf("got %d %q, want 503 behind", code, a.Reason)
+	}
+	release()
+	wg.Wait()
+	wantPost(t, h, "v35-firing-single.json", Opened)
+}
+
+// TestClosedStore: what comes after the end is told so.
+func TestClosedStore(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	stop(t, in)
+	if err := in.store.update(t.Context(), put("late")); !errors.Is(err, errStoreClosed) {
+		t.Errorf("got %v, want errStoreClosed", err)
+	}
+}
