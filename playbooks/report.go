@@ -26,11 +26,17 @@ type Incident struct {
 	// HiddenAlerts counts the alerts that are not in Alerts: cut off by the sender
 	// (max_alerts), or beyond what the store keeps.
 	HiddenAlerts uint64 `json:"hidden_alerts,omitempty"`
+	// HeardAt is when the agent first heard of the present episode.
+	HeardAt time.Time `json:"heard_at,omitzero"`
 	// Episode counts how often the alerts have fired, with a pause between, since
 	// the incident was first opened: 1 the first time, and 0 where nobody counts.
 	Episode int `json:"episode,omitempty"`
-	// EpisodesToday counts those of the last 24 hours, this one included.
+	// EpisodesToday counts those of the last 24 hours, this one and those of
+	// earlier incidents of the same group included.
 	EpisodesToday int `json:"episodes_today,omitempty"`
+	// Stale says that ResolvedAt is when the incident was given up: nobody has said
+	// that it is over, but it is not heard of any more.
+	Stale bool `json:"stale,omitempty"`
 }
 
 // Alert is one alert of an incident. All strings are untrusted.

@@ -33,16 +33,22 @@ func (r *Runner) Run(ctx context.Context, p *Playbook, in Incident) Report {
 	start := r.now()
 	report := Judge(p, r.Measure(ctx, p))
 	report.ID = r.newID()
-	report.Target = valid(in.Target)
-	report.Trigger = Trigger{
-		Kind: valid(in.Trigger), Incident: valid(in.ID), Title: valid(in.Title), Severity: valid(in.Severity), StartedAt: in.StartedAt.UTC(),
-	}
-	if report.Trigger.Kind == "" {
-		report.Trigger.Kind = "manual"
-	}
 	report.StartedAt = start.UTC()
 	report.DurationMS = r.now().Sub(start).Milliseconds()
-	return report
+	return report.For(in)
+}
+
+// For returns the report as the answer to in: one run may answer several
+// incidents of one target.
+func (r Report) For(in Incident) Report {
+	r.Target = valid(in.Target)
+	r.Trigger = Trigger{
+		Kind: valid(in.Trigger), Incident: valid(in.ID), Title: valid(in.Title), Severity: valid(in.Severity), StartedAt: in.StartedAt.UTC(),
+	}
+	if r.Trigger.Kind == "" {
+		r.Trigger.Kind = "manual"
+	}
+	return r
 }
 
 // Measure runs every step of p at once and returns what they saw, in playbook

@@ -110,7 +110,7 @@ func listensOn(t *testing.T, log io.Reader) string {
 	t.Helper()
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {
-		fmt.Fprintln(t.Output(), lines.Text())
+		t.Log(lines.Text())
 		if _, addr, ok := strings.Cut(lines.Text(), `msg="Listening on" address=`); ok {
 			go func() { _, _ = io.Copy(io.Discard, log) }() // or it would wait for us
 			return addr

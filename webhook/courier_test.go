@@ -234,13 +234,16 @@ func TestCourierNames(t *testing.T) {
 	}
 }
 
-// TestSchemaUpgrade: a store of the version before is brought up to this one.
+// TestSchemaUpgrade: a store of the first version is brought up to this one.
 func TestSchemaUpgrade(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	in := openInboxAt(t, path, Options{})
 	post(t, newHandler(in), message("g", nil, firing("a", 5)))
-	for _, q := range []string{`DROP TABLE deliveries`, `PRAGMA user_version = 1`} {
+	for _, q := range []string{
+		`DROP TABLE deliveries`, `DROP TABLE episodes`, `DROP INDEX incidents_over`, `ALTER TABLE incidents DROP COLUMN episode`,
+		`ALTER TABLE incidents DROP COLUMN heard_at`, `ALTER TABLE incidents DROP COLUMN stale`, `PRAGMA user_version = 1`,
+	} {
 		if _, err := in.store.write.ExecContext(t.Context(), q); err != nil {
 			t.Fatal(err)
 		}
@@ -253,5 +256,8 @@ func TestSchemaUpgrade(t *testing.T) {
 	delivered(t, next)
 	if c.count() == 0 {
 		t.Error("the courier was not called")
+	}
+	if inc, _, err := load(t.Context(), next.store.read, onlyIncident(t, next).ID); err != nil || inc.EpisodesToday != 1 || !inc.HeardAt.Equal(noon()) {
+		t.Errorf("got %+v, %v, want it heard of once, at noon", inc, err)
 	}
 }

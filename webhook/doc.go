@@ -20,7 +20,15 @@
 //   - An incident closes when none of its alerts fires and none is hidden, or
 //     when the sender says "all alerts resolved". An alert that is missing from
 //     a later message is not proven resolved (it may be silenced).
-//   - After that, a firing alert that began later opens the next incident.
+//   - After that, a firing alert that began later opens the incident again, as
+//     its next episode; once Options.Reopen is over, it opens another incident.
+//   - An incident that nothing is heard of for Options.Silence is stale: it is
+//     given up, and opened again by the next word of it.
+//
+// # Order
+//
+// Urgent incidents have a queue and workers of their own. News that comes while
+// an incident is worked on, however much, leads to one more run.
 //
 // # Answers
 //

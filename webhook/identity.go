@@ -99,9 +99,6 @@ func (m *Message) title() string {
 	return clip(strings.Join(parts, " "), 300)
 }
 
-// severity returns the severity as the alerts spell it, or "".
-func (m *Message) severity() string { return clip(m.label("severity"), 100) }
-
 // label returns a label of the group, else one that all alerts share, else that
 // of the first alert that has it, firing ones first.
 func (m *Message) label(name string) string {

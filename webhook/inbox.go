@@ -22,8 +22,18 @@ type Options struct {
 	// Couriers carry what is to be said about incidents, by name; see
 	// ValidCourierName.
 	Couriers map[string]Courier
-	// Workers is how many incidents are worked on at a time; 4 when zero.
+	// Workers is how many incidents are worked on at a time; 4 when zero. Urgent
+	// ones have as many workers of their own, which never wait for the others'.
 	Workers int
+	// Urgent lists the severities of urgent incidents, in any spelling of their
+	// letters and digits; P0, critical and page when nil.
+	Urgent []string
+	// Reopen is how long after its end an incident is opened again when its
+	// trouble comes back; later, that is another incident. 1 hour when zero.
+	Reopen time.Duration
+	// Silence is how long an open incident may go unheard of before it is given
+	// up as stale; 24 hours when zero, and at least the sender's repeat_interval.
+	Silence time.Duration
 	// Timeout bounds one call of Work; 2 minutes when zero.
 	Timeout time.Duration
 	// Grace is how long Stop lets running work go on before its context is
@@ -48,6 +58,15 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	if o.Workers == 0 {
 		o.Workers = 4
+	}
+	if o.Urgent == nil {
+		o.Urgent = []string{"P0", "critical", "page"}
+	}
+	if o.Reopen == 0 {
+		o.Reopen = time.Hour
+	}
+	if o.Silence == 0 {
+		o.Silence = 24 * time.Hour
 	}
 	if o.Timeout == 0 {
 		o.Timeout = 2 * time.Minute
@@ -139,7 +158,10 @@ func (in *Inbox) open(ctx context.Context) error {
 	if err := river.AddWorkerSafely(workers, &courierWorker{inbox: in}); err != nil {
 		return fmt.Errorf("prepare the queue: %w", err)
 	}
-	queues := map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: in.opts.Workers}}
+	queues := map[string]river.QueueConfig{
+		river.QueueDefault: {MaxWorkers: in.opts.Workers},
+		urgentQueue:        {MaxWorkers: in.opts.Workers},
+	}
 	for _, courier := range in.couriers() {
 		queues[queueOf(courier)] = river.QueueConfig{MaxWorkers: courierWorkers}
 	}
@@ -181,44 +203,17 @@ func (in *Inbox) reclaim(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
 			return fmt.Errorf("free the lead: %w", err)
 		}
-		pending, err := pendingIncidents(ctx, tx)
+		pending, err := listIncidents(ctx, tx, `worked < revision`)
 		if err != nil {
 			return err
 		}
-		for _, id := range pending {
-			if err := in.enqueue(ctx, tx, id); err != nil {
+		for _, inc := range pending {
+			if err := in.enqueue(ctx, tx, inc, true); err != nil {
 				return err
 			}
 		}
 		return in.redeliver(ctx, tx)
 	})
-}
-
-// pendingIncidents lists the incidents with news that no run has seen.
-func pendingIncidents(ctx context.Context, tx *sql.Tx) ([]string, error) {
-	var ids []string
-	err := each(ctx, tx, func(scan func(...any) error) error {
-		var id string
-		err := scan(&id)
-		ids = append(ids, id)
-		return err
-	}, `SELECT id FROM incidents WHERE worked < revision ORDER BY opened_at`)
-	if err != nil {
-		return nil, fmt.Errorf("list pending incidents: %w", err)
-	}
-	return ids, nil
-}
-
-// enqueue makes sure that the incident has a job that is not finished.
-func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, id string) error {
-	_, err := in.client.InsertTx(ctx, tx, incidentArgs{Incident: id}, &river.InsertOpts{
-		MaxAttempts: maxAttempts,
-		UniqueOpts:  once(),
-	})
-	if err != nil {
-		return fmt.Errorf("enqueue incident: %w", err)
-	}
-	return nil
 }
 
 // Start begins to work on what is in the store. ctx ends with the process, not
@@ -266,6 +261,7 @@ const (
 	Updated  Effect = "updated"  // there is news
 	Repeated Effect = "repeated" // nothing new
 	Closed   Effect = "resolved" // it is over
+	Reopened Effect = "reopened" // it was over, and has begun again
 )
 
 // Outcome is what became of a message.
@@ -312,6 +308,9 @@ func (in *Inbox) Store(ctx context.Context, m Message) ([]Outcome, error) {
 // take is Store within a transaction.
 func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time) ([]Outcome, []fate, error) {
 	inc, err := findOpen(ctx, tx, m)
+	if err == nil && inc == nil {
+		inc, err = findOver(ctx, tx, m, now.Add(-in.opts.Reopen))
+	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("find incident: %w", err)
 	}
@@ -329,15 +328,20 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	if err := saveEnds(ctx, tx, m, ended, now); err != nil {
 		return nil, nil, err
 	}
+	severity := m.severity(in.opts.urgent)
 	effect := Repeated
-	switch {
-	case inc == nil && !fires(seen), !d.current:
+	switch over := inc == nil || inc.resolved; {
+	case over && !fires(seen), !d.current:
 		return nil, d.fates, nil // nothing fires and nothing did, or all of it is old
 	case inc == nil:
-		inc, effect = newIncident(m, now), Opened
+		inc, effect = newIncident(m, severity, now), Opened
+	case over:
+		inc.reopen(now)
+		effect = Reopened
 	}
 	before := inc.revision
 	inc.take(m, d, now)
+	raised := inc.raise(severity, in.opts.urgent)
 	switch {
 	case d.closes:
 		effect = Closed
@@ -347,19 +351,22 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	if err := in.save(ctx, tx, inc, m, seen, d); err != nil {
 		return nil, nil, err
 	}
+	if effect == Opened || effect == Reopened {
+		if err := saveEpisode(ctx, tx, inc); err != nil {
+			return nil, nil, err
+		}
+	}
+	outcomes := []Outcome{{Incident: inc.id, Effect: effect}}
 	switch {
 	case inc.revision > before:
 		if err := in.announce(ctx, tx, inc.id, in.couriers()...); err != nil {
 			return nil, nil, err
 		}
 	case inc.worked == inc.revision || inc.attempts < maxAttempts:
-		return []Outcome{{Incident: inc.id, Effect: effect}}, d.fates, nil
+		return outcomes, d.fates, nil
 	}
 	// There is news, or a repetition of what has been given up.
-	if err := in.enqueue(ctx, tx, inc.id); err != nil {
-		return nil, nil, err
-	}
-	return []Outcome{{Incident: inc.id, Effect: effect}}, d.fates, nil
+	return outcomes, d.fates, in.enqueue(ctx, tx, inc, raised)
 }
 
 // save writes the incident and its alerts.

@@ -31,19 +31,23 @@ type incident struct {
 	worked     int64
 	attempts   int
 	lastError  string
+	episode    int
+	heardAt    time.Time
+	stale      bool
 }
 
 // incidentColumns are in the order of scan.
 const incidentColumns = `id, group_key, route, receiver, state = 'resolved', title, severity, started_at, opened_at, updated_at,
-	resolved_at, hidden, kept_bytes, revision, worked, attempts, error`
+	resolved_at, hidden, kept_bytes, revision, worked, attempts, error, episode, heard_at, stale`
 
 // scan reads a row of incidentColumns.
 func (in *incident) scan(scan func(...any) error) error {
-	var started, opened, updated, resolved string
+	var started, opened, updated, resolved, heard string
 	err := scan(&in.id, &in.group.key, &in.group.route, &in.receiver, &in.resolved, &in.title, &in.severity, &started, &opened, &updated,
-		&resolved, &in.hidden, &in.keptBytes, &in.revision, &in.worked, &in.attempts, &in.lastError)
+		&resolved, &in.hidden, &in.keptBytes, &in.revision, &in.worked, &in.attempts, &in.lastError,
+		&in.episode, &heard, &in.stale)
 	in.startedAt, in.openedAt = fromStamp(started), fromStamp(opened)
-	in.updatedAt, in.resolvedAt = fromStamp(updated), fromStamp(resolved)
+	in.updatedAt, in.resolvedAt, in.heardAt = fromStamp(updated), fromStamp(resolved), fromStamp(heard)
 	in.stored = err == nil
 	return err
 }
@@ -55,14 +59,15 @@ func (in *incident) save(ctx context.Context, tx *sql.Tx) error {
 		state = StateResolved
 	}
 	query := `INSERT INTO incidents (id, group_key, route, receiver, state, title, severity, started_at, opened_at, updated_at,
-			resolved_at, hidden, kept_bytes, revision)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)`
+			resolved_at, hidden, kept_bytes, revision, episode, heard_at, stale)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)`
 	if in.stored {
 		query = `UPDATE incidents SET group_key = ?2, state = ?5, severity = ?7, started_at = ?8, updated_at = ?10,
-			resolved_at = ?11, hidden = ?12, kept_bytes = ?13, revision = ?14 WHERE id = ?1`
+			resolved_at = ?11, hidden = ?12, kept_bytes = ?13, revision = ?14, episode = ?15, heard_at = ?16, stale = ?17 WHERE id = ?1`
 	}
 	if _, err := tx.ExecContext(ctx, query, in.id, in.group.key, in.group.route, in.receiver, string(state), in.title, in.severity,
-		toStamp(in.startedAt), toStamp(in.openedAt), toStamp(in.updatedAt), toStamp(in.resolvedAt), in.hidden, in.keptBytes, in.revision); err != nil {
+		toStamp(in.startedAt), toStamp(in.openedAt), toStamp(in.updatedAt), toStamp(in.resolvedAt), in.hidden, in.keptBytes, in.revision,
+		in.episode, toStamp(in.heardAt), in.stale); err != nil {
 		return fmt.Errorf("save incident: %w", err)
 	}
 	in.stored = true
@@ -93,26 +98,51 @@ func findOpen(ctx context.Context, tx *sql.Tx, m *Message) (*incident, error) {
 	return in, err
 }
 
+// findOver returns the latest incident of the message's group that ended after
+// since, or nil.
+func findOver(ctx context.Context, tx *sql.Tx, m *Message, since time.Time) (*incident, error) {
+	g := m.group()
+	list, err := json.Marshal(fingerprints(m))
+	if err != nil {
+		return nil, fmt.Errorf("list alerts: %w", err)
+	}
+	in := &incident{}
+	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'resolved' AND route = ? AND updated_at > ?
+		AND (group_key = ? OR EXISTS (SELECT 1 FROM alerts WHERE incident = id AND fingerprint IN (SELECT value FROM json_each(?))))
+		ORDER BY updated_at DESC LIMIT 1`, g.route, toStamp(since), g.key, string(list)).Scan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	in.group.key = g.key
+	return in, err
+}
+
+// reopen begins the next episode of an incident that was over.
+func (in *incident) reopen(now time.Time) {
+	in.resolved, in.stale, in.resolvedAt = false, false, time.Time{}
+	in.episode++
+	in.heardAt, in.startedAt = now, now
+}
+
 // newIncident opens an incident for the message.
-func newIncident(m *Message, now time.Time) *incident {
+func newIncident(m *Message, severity string, now time.Time) *incident {
 	g := m.group()
 	return &incident{
 		id:        incidentID(now),
 		group:     g,
 		receiver:  clip(receiverName(m.Receiver), 300),
 		title:     m.title(),
-		severity:  m.severity(),
+		severity:  severity,
 		startedAt: now,
 		openedAt:  now,
+		heardAt:   now,
+		episode:   1,
 	}
 }
 
 // take brings the row up to date with what fold found out.
 func (in *incident) take(m *Message, d delta, now time.Time) {
 	in.updatedAt = now
-	if in.severity == "" {
-		in.severity = m.severity()
-	}
 	last := time.Time{}
 	for i, a := range m.Alerts {
 		if d.fates[i] == fateStale {
@@ -141,6 +171,9 @@ func (in *incident) take(m *Message, d delta, now time.Time) {
 	in.hidden = hidden
 }
 
+// today is what playbooks.Incident.EpisodesToday looks back on.
+const today = 24 * time.Hour
+
 // load returns the incident as the domain knows it, and the revision that this is.
 func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incident, error) {
 	in := &incident{}
@@ -151,18 +184,23 @@ func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incid
 	if err != nil {
 		return playbooks.Incident{}, nil, err
 	}
-	var all int
-	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM alerts WHERE incident = ?`, id).Scan(&all); err != nil {
+	var all, episodes int
+	if err := q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM alerts WHERE incident = ?), (SELECT count(*) FROM episodes WHERE route = ? AND at > ?)`,
+		id, in.group.route, toStamp(in.heardAt.Add(-today))).Scan(&all, &episodes); err != nil {
 		return playbooks.Incident{}, nil, fmt.Errorf("count alerts: %w", err)
 	}
 	return playbooks.Incident{
-		ID:           in.id,
-		Trigger:      "alertmanager",
-		Title:        in.title,
-		Severity:     in.severity,
-		StartedAt:    in.startedAt,
-		ResolvedAt:   in.resolvedAt,
-		Alerts:       alerts,
-		HiddenAlerts: in.hidden + uint64(all-len(alerts)),
+		ID:            in.id,
+		Trigger:       "alertmanager",
+		Title:         in.title,
+		Severity:      in.severity,
+		StartedAt:     in.startedAt,
+		ResolvedAt:    in.resolvedAt,
+		Alerts:        alerts,
+		HiddenAlerts:  in.hidden + uint64(all-len(alerts)),
+		HeardAt:       in.heardAt,
+		Episode:       in.episode,
+		EpisodesToday: episodes,
+		Stale:         in.stale,
 	}, in, nil
 }

@@ -41,9 +41,9 @@ func TestWrongClock(t *testing.T) {
 	}{
 		{firing("a", -600), []Effect{Opened}},
 		{resolved("a", -600, -700), []Effect{Closed}},
-		{firing("a", -5), []Effect{Opened}},
+		{firing("a", -5), []Effect{Reopened}},
 		{alertSpec{"a", "resolved", at(-5), "soon"}, []Effect{Closed}},
-		{firing("a", -6), []Effect{Opened}},
+		{firing("a", -6), []Effect{Reopened}},
 	} {
 		if _, got := post(t, h, message("x", nil, step.alert)); !slices.Equal(got, step.want) {
 			t.Errorf("%v: got %v, want %v", step.alert, got, step.want)

@@ -15,13 +15,16 @@ type State string
 const (
 	StateOpen     State = "open"
 	StateResolved State = "resolved"
+	// StateStale is that of an incident which nobody has said to be over, but which
+	// is not heard of any more.
+	StateStale State = "stale"
 )
 
 // Filter narrows List. The zero Filter lets all through.
 type Filter struct {
 	// ID picks one incident.
 	ID string
-	// State is StateOpen or StateResolved; both when empty.
+	// State is the state to pick; any when empty.
 	State State
 	// Pending picks the incidents whose last news has not been worked through.
 	Pending bool
@@ -46,6 +49,8 @@ type IncidentRow struct {
 	OpenedAt   time.Time `json:"opened_at"`
 	UpdatedAt  time.Time `json:"updated_at"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
+	// Episode counts how often it was opened.
+	Episode int `json:"episode"`
 	// Alerts counts the alerts ever heard of, Firing those that fire.
 	Alerts int    `json:"alerts"`
 	Firing int    `json:"firing"`
@@ -101,15 +106,19 @@ func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {
 		}
 		r.ID, r.State, r.Title, r.Severity, r.Receiver = in.id, StateOpen, in.title, in.severity, in.receiver
 		r.StartedAt, r.OpenedAt, r.UpdatedAt, r.ResolvedAt = in.startedAt, in.openedAt, in.updatedAt, in.resolvedAt
+		r.Episode = in.episode
 		r.Hidden, r.Pending, r.Attempts, r.Error = in.hidden, in.worked < in.revision, in.attempts, in.lastError
-		if in.resolved {
+		switch {
+		case in.stale:
+			r.State = StateStale
+		case in.resolved:
 			r.State = StateResolved
 		}
 		out = append(out, r)
 		return nil
 	}, `SELECT `+incidentColumns+`,
 			(SELECT count(*) FROM alerts WHERE incident = id), (SELECT count(*) FROM alerts WHERE incident = id AND firing)
-		FROM incidents WHERE (?1 = '' OR id = ?1) AND (?2 = '' OR state = ?2) AND (NOT ?3 OR worked < revision) AND opened_at >= ?4
+		FROM incidents WHERE (?1 = '' OR id = ?1) AND (?2 = '' OR CASE WHEN stale THEN 'stale' ELSE state END = ?2) AND (NOT ?3 OR worked < revision) AND opened_at >= ?4
 			AND (NOT ?6 OR EXISTS (SELECT 1 FROM deliveries WHERE incident = id AND done < wanted))
 		ORDER BY opened_at DESC, rowid DESC LIMIT ?5`, f.ID, string(f.State), f.Pending, toStamp(f.Since), f.Limit, f.Undelivered)
 	if err != nil {

@@ -53,7 +53,7 @@ func newMetrics(reg prometheus.Registerer, store *sql.DB) (*metrics, error) {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}),
 		incidents: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "diagnose_incident_messages_total", Help: "Messages about an incident, by effect: opened, updated, repeated, resolved.",
+			Name: "diagnose_incident_messages_total", Help: "Messages about an incident, by effect: opened, updated, repeated, resolved, reopened.",
 		}, []string{"effect"}),
 		runSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "diagnose_incident_run_seconds", Help: "Time of the work on an incident, by outcome: ok, failed, interrupted.",

@@ -29,8 +29,9 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 	return w.inbox.prune(ctx)
 }
 
-// prune deletes resolved incidents that are past their retention, unless news
-// of them is still to be worked on, and ends that are too old to matter.
+// prune gives up open incidents that nothing was heard of for too long. It
+// deletes ended ones that are past their retention, unless news of them is still
+// to be worked on, and ends and episodes that are too old to matter.
 func (in *Inbox) prune(ctx context.Context) error {
 	now := in.opts.Now()
 	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -38,11 +39,24 @@ func (in *Inbox) prune(ctx context.Context) error {
 			toStamp(now.Add(-in.opts.Retention))); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM ended WHERE seen_at < ?`, toStamp(now.Add(-keepEnds)))
+		unheard, err := listIncidents(ctx, tx, `state = 'open' AND updated_at < ?`, toStamp(now.Add(-in.opts.Silence)))
+		if err != nil {
+			return err
+		}
+		for _, inc := range unheard {
+			if err := in.lapse(ctx, tx, inc, now); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM episodes WHERE at < ?`, toStamp(now.Add(-2*today))); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM ended WHERE seen_at < ?`, toStamp(now.Add(-keepEnds)))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("prune store: %w", err)
 	}
+	in.wakeAll()
 	return nil
 }

@@ -1,11 +1,11 @@
 package webhook
 
 // schemaVersion is kept in SQLite's user_version.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // schemaSteps are the store's own part, River's tables are made by its
 // migrations: step n makes version n+1 out of version n.
-func schemaSteps() []string { return []string{schemaIncidents, schemaDeliveries} }
+func schemaSteps() []string { return []string{schemaIncidents, schemaDeliveries, schemaEpisodes} }
 
 // schemaIncidents is what the intake keeps.
 // Times are RFC 3339 in UTC with nine digits, so that text order is time order;
@@ -80,4 +80,25 @@ CREATE TABLE deliveries (
 	PRIMARY KEY (incident, courier)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_open ON deliveries (courier, since) WHERE done < wanted;
+`
+
+// schemaEpisodes lets an incident be opened again, and end unheard.
+const schemaEpisodes = `
+-- episode counts how often the incident was opened.
+ALTER TABLE incidents ADD COLUMN episode INTEGER NOT NULL DEFAULT 1;
+-- heard_at is when the present episode was first heard of.
+ALTER TABLE incidents ADD COLUMN heard_at TEXT NOT NULL DEFAULT '';
+UPDATE incidents SET heard_at = opened_at;
+-- stale is 1 where nobody has said that it is over: it is just not heard of any more.
+ALTER TABLE incidents ADD COLUMN stale INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX incidents_over ON incidents (route, updated_at) WHERE state = 'resolved';
+
+-- When the trouble of a route began, each time.
+CREATE TABLE episodes (
+	route TEXT NOT NULL,
+	at    TEXT NOT NULL
+) STRICT;
+CREATE INDEX episodes_route ON episodes (route, at);
+CREATE INDEX episodes_at ON episodes (at);
+INSERT INTO episodes (route, at) SELECT route, opened_at FROM incidents;
 `

@@ -26,6 +26,7 @@ func (in *Inbox) wake(queue string) {
 // wakeAll wakes the queues of the work and of all couriers.
 func (in *Inbox) wakeAll() {
 	in.wake(river.QueueDefault)
+	in.wake(urgentQueue)
 	for _, courier := range in.couriers() {
 		in.wake(queueOf(courier))
 	}

@@ -180,19 +180,19 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 			return fmt.Errorf("complete job: %w", err)
 		}
 		var more bool
-		if err := tx.QueryRowContext(ctx, `UPDATE incidents SET worked = ?, attempts = 0, error = '' WHERE id = ? RETURNING worked < revision`,
-			row.revision, row.id).Scan(&more); err != nil {
+		if err := tx.QueryRowContext(ctx, `UPDATE incidents SET worked = ?, attempts = 0, error = '' WHERE id = ? RETURNING worked < revision, severity`,
+			row.revision, row.id).Scan(&more, &row.severity); err != nil {
 			return fmt.Errorf("record run: %w", err)
 		}
 		if !more {
 			return nil
 		}
-		return w.inbox.enqueue(ctx, tx, row.id)
+		return w.inbox.enqueue(ctx, tx, row, true)
 	})
 	if err != nil {
 		return fmt.Errorf("finish run: %w", err)
 	}
-	w.inbox.wake(river.QueueDefault)
+	w.inbox.wake(w.inbox.workQueue(row.severity))
 	return nil
 }
 

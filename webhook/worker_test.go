@@ -289,8 +289,8 @@ func TestPrune(t *testing.T) {
 	if err := in.prune(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r := onlyIncident(t, in); r.Title != "open" {
-		t.Errorf("got %q, want the open one", r.Title)
+	if r := onlyIncident(t, in); r.Title != "open" || r.State != StateStale {
+		t.Errorf("got %q, %s, want the open one, given up after so long a silence", r.Title, r.State)
 	}
 	var left int
 	if err := in.store.read.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM ended) + (SELECT count(*) FROM alerts WHERE incident NOT IN (SELECT id FROM incidents))`).Scan(&left); err != nil || left != 0 {

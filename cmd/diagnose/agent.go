@@ -29,6 +29,10 @@ type agent struct {
 	listen string
 }
 
+// incidentsAtOnce is how many incidents are worked on at a time. Nearly all of
+// them wait: those of one target share its runs.
+const incidentsAtOnce = 64
+
 // newAgent wires an agent; the first target of the configuration is the one
 // that alerts are about. It opens the store and touches nothing else: run does.
 func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger) (*agent, error) {
@@ -58,9 +62,10 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	); err != nil {
 		return nil, err
 	}
-	l := &line{runner: &playbooks.Runner{Logger: logger}, playbook: p, target: t.name, sinks: sinks, logger: logger}
+	l := &line{runs: newRuns(&playbooks.Runner{Logger: logger}), playbook: p, target: t.name, sinks: sinks, logger: logger}
 	inbox, err := webhook.Open(ctx, c.Store, webhook.Options{
 		Worker:   l,
+		Workers:  incidentsAtOnce,
 		Couriers: l.carriers(),
 		Logger:   logger,
 		Registry: registry,

@@ -173,7 +173,7 @@ func TestRecoveryCheck(t *testing.T) {
 				told = append(told, notify.Headline(n))
 				return notify.Receipt{Sink: "chat"}, nil
 			})}
-			l := &line{runner: &playbooks.Runner{}, playbook: loaded[0], sinks: []sink{chat}, logger: slog.New(slog.DiscardHandler)}
+			l := &line{runs: newRuns(&playbooks.Runner{}), playbook: loaded[0], sinks: []sink{chat}, logger: slog.New(slog.DiscardHandler)}
 			c, memo := &carrier{line: l, sink: chat}, &memory{}
 			in := playbooks.Incident{ID: "a", Title: "Slow", StartedAt: time.Now().Add(-time.Minute)}
 			step := func(work bool) {

@@ -18,7 +18,7 @@ import (
 // is in the memo before the next thing is, so that a repeated call goes on where
 // the last one stopped.
 type line struct {
-	runner *playbooks.Runner
+	runs *runs
 	// playbook is bound to the target.
 	playbook *playbooks.Playbook
 	target   string
@@ -50,7 +50,7 @@ func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Mem
 	in = l.placed(in)
 	var last *playbooks.Report // of this call
 	if s == nil || s.Episode != in.Episode {
-		if last, err = l.diagnose(ctx, in); err != nil {
+		if last, err = l.diagnose(ctx, in, l.runs.since(in)); err != nil {
 			return err
 		}
 		s = &story{Episode: in.Episode, Report: last}
@@ -61,8 +61,8 @@ func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Mem
 	if in.ResolvedAt.IsZero() || s.checked(in) {
 		return nil
 	}
-	if last == nil {
-		if last, err = l.diagnose(ctx, in); err != nil {
+	if last == nil || last.StartedAt.Before(in.ResolvedAt) {
+		if last, err = l.diagnose(ctx, in, l.runs.now()); err != nil {
 			return err
 		}
 	}
@@ -90,10 +90,10 @@ func (l *line) placed(in playbooks.Incident) playbooks.Incident {
 	return in
 }
 
-// diagnose runs the playbook.
-func (l *line) diagnose(ctx context.Context, in playbooks.Incident) (*playbooks.Report, error) {
-	report := l.runner.Run(ctx, l.playbook, in)
-	if err := ctx.Err(); err != nil {
+// diagnose runs the playbook, or shares a run that tells how things stood at since.
+func (l *line) diagnose(ctx context.Context, in playbooks.Incident, since time.Time) (*playbooks.Report, error) {
+	report, err := l.runs.report(ctx, l.playbook, in, since)
+	if err != nil {
 		// The agent is stopping: what was cut short is no report. The next start runs it whole.
 		return nil, err
 	}

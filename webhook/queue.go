@@ -1,0 +1,82 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/riverqueue/river"
+)
+
+// urgentQueue is River's queue of urgent incidents; the others are in the
+// default one. Each has its own workers, so that no storm of small things keeps
+// a large one waiting.
+const urgentQueue = "urgent"
+
+// workQueue is the queue for incidents of that severity.
+func (in *Inbox) workQueue(severity string) string {
+	if in.opts.urgent(severity) {
+		return urgentQueue
+	}
+	return river.QueueDefault
+}
+
+// enqueue makes sure that the incident has a job that is not finished. If the
+// incident has been raised, a job that waits among the others is moved.
+func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, inc *incident, raised bool) error {
+	queue := in.workQueue(inc.severity)
+	result, err := in.client.InsertTx(ctx, tx, incidentArgs{Incident: inc.id}, &river.InsertOpts{
+		Queue: queue, MaxAttempts: maxAttempts, UniqueOpts: once(),
+	})
+	if err != nil {
+		return fmt.Errorf("enqueue incident: %w", err)
+	}
+	if !raised || !result.UniqueSkippedAsDuplicate {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE river_job SET queue = ? WHERE id = ? AND state <> 'running'`, queue, result.Job.ID); err != nil {
+		return fmt.Errorf("move job to queue %s: %w", queue, err)
+	}
+	return nil
+}
+
+// listIncidents lists the incidents for which the condition holds, the oldest
+// first.
+func listIncidents(ctx context.Context, q queryer, condition string, args ...any) ([]*incident, error) {
+	var list []*incident
+	err := each(ctx, q, func(scan func(...any) error) error {
+		inc := &incident{}
+		list = append(list, inc)
+		return inc.scan(scan)
+	}, `SELECT `+incidentColumns+` FROM incidents WHERE `+condition+` ORDER BY opened_at`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list incidents: %w", err)
+	}
+	return list, nil
+}
+
+// lapse gives up an open incident that is not heard of any more.
+func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.Time) error {
+	inc.resolved, inc.stale, inc.resolvedAt, inc.hidden = true, true, now, 0
+	inc.updatedAt = now
+	inc.revision++
+	if err := inc.save(ctx, tx); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = 0 WHERE incident = ? AND firing`, inc.id); err != nil {
+		return fmt.Errorf("close alerts: %w", err)
+	}
+	if err := in.announce(ctx, tx, inc.id, in.couriers()...); err != nil {
+		return err
+	}
+	return in.enqueue(ctx, tx, inc, false)
+}
+
+// saveEpisode notes that the trouble has begun once more.
+func saveEpisode(ctx context.Context, tx *sql.Tx, inc *incident) error {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO episodes (route, at) VALUES (?, ?)`, inc.group.route, toStamp(inc.heardAt)); err != nil {
+		return fmt.Errorf("note episode: %w", err)
+	}
+	return nil
+}
