@@ -21,6 +21,9 @@ type verdict struct {
 	owners         int // names without exactly one owner, or with another than was told
 	events         int // registrations that were not told of exactly once
 	missing        int // names that a filter lacks, over all filters
+	// converging is how long after the last registration it was until no filter lacked a name, or until there was no more
+	// time to wait.
+	converging time.Duration
 }
 
 // ledger is what the databases hold: name to user ids.
@@ -29,21 +32,22 @@ type ledger map[string][]string
 // judge compares what users were told with what is there, in the databases
 // themselves and in the filter of every instance that lives.
 func (r *registrations) judge(ctx context.Context, c *campaign, out io.Writer) (verdict, error) {
+	var v verdict
+	names := make([]string, r.names)
+	for i := range names {
+		names[i] = r.name(i)
+	}
+	if err := r.filters(ctx, c, names, &v, out); err != nil { // at once: this is timed
+		return verdict{}, err
+	}
 	rows, events := ledger{}, ledger{}
 	for i := range c.fleet.postgres.Len() {
 		if err := readShard(ctx, c.fleet.postgres.DSN(i), rows, events); err != nil {
 			return verdict{}, fmt.Errorf("shard%d: %w", i, err)
 		}
 	}
-	var v verdict
-	names := make([]string, r.names)
-	for i := range names {
-		names[i] = r.name(i)
-	}
 	v.compare(names, c.own, rows, events)
-	var err error
-	v.missing, err = r.filters(ctx, c, names, out)
-	return v, err
+	return v, nil
 }
 
 // compare counts what does not fit together. A row nobody asked for is as wrong
@@ -113,12 +117,11 @@ func (l ledger) read(ctx context.Context, conn *pgx.Conn, query string) error {
 // testBatch is how many names the diagnostic contract lets one call test.
 const testBatch = 20_000
 
-// filters counts the names that the filters of living instances lack, once the
-// news had time to arrive.
-func (r *registrations) filters(ctx context.Context, c *campaign, names []string, out io.Writer) (int, error) {
-	started, first := time.Now(), -1
-	for {
-		missing := 0
+// filters counts the names that the filters of living instances lack, until there are none or the time given to the news
+// is over.
+func (r *registrations) filters(ctx context.Context, c *campaign, names []string, v *verdict, out io.Writer) error {
+	for started := time.Now(); ; {
+		v.missing = 0
 		for _, i := range c.fleet.instances {
 			if i.dead.Load() {
 				continue
@@ -126,23 +129,20 @@ func (r *registrations) filters(ctx context.Context, c *campaign, names []string
 			for batch := range slices.Chunk(names, testBatch) {
 				n, err := c.users.missing(ctx, i.url, batch)
 				if err != nil {
-					return 0, err
+					return err
 				}
-				missing += n
+				v.missing += n
 			}
 		}
-		if first < 0 {
-			first = missing
+		v.converging = time.Since(started)
+		if _, err := fmt.Fprintf(out, "filters lack %d names %s after the last registration\n", v.missing, v.converging.Round(time.Millisecond)); err != nil {
+			return err
 		}
-		if waited := time.Since(started); missing == 0 || waited > r.catchUp {
-			_, err := fmt.Fprintf(out, "filters: %d names were still on their way at the end, %d after %s\n", first, missing, waited.Round(time.Millisecond))
-			return missing, err
-		}
-		if _, err := fmt.Fprintf(out, "filters: %d names are on their way after %s\n", missing, time.Since(started).Round(time.Millisecond)); err != nil {
-			return 0, err
+		if v.missing == 0 || v.converging > r.catchUp {
+			return nil
 		}
 		if err := pause(ctx, time.Second); err != nil {
-			return 0, err
+			return err
 		}
 	}
 }

@@ -53,7 +53,7 @@ func newRegistrations() *cobra.Command {
 	fs.IntVar(&r.instances, "instances", 3, "checkers, each a process of its own; one is killed")
 	fs.Float64Var(&r.races, "races", 0.1, "share of names that two instances are asked for at the same time")
 	fs.DurationVar(&r.redisDown, "redis-down", 2*time.Second, "how long Redis is dead")
-	fs.DurationVar(&r.catchUp, "catch-up", 2*time.Minute, "how long events may take to arrive at the end")
+	fs.DurationVar(&r.catchUp, "catch-up", time.Minute, "how long the filters of other instances may take to know every name at the end")
 	fs.DurationVar(&r.limit, "limit", 15*time.Minute, "end everything after this long")
 	fs.Uint64Var(&r.seed, "seed", uint64(time.Now().UnixNano()), "what is raced and where")
 	return cmd
@@ -89,9 +89,9 @@ func (r *registrations) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "names=%d acknowledged=%d unacknowledged=%d raced=%d retries=%d checks=%d unanswered=%d said_free=%d "+
-		"owners_wrong=%d events_wrong=%d filter_missing=%d instances=%d killed=1 redis_killed=1 seconds=%.1f per_second=%.0f\n",
+		"owners_wrong=%d events_wrong=%d filter_missing=%d filters_converged_seconds=%.1f instances=%d killed=1 redis_killed=1 seconds=%.1f per_second=%.0f\n",
 		r.names, v.acknowledged, v.unacknowledged, c.raced.Load(), c.retries.Load(), c.checks.Load(), c.unanswered.Load(), c.saidFree.Load(),
-		v.owners, v.events, v.missing, r.instances, took.Seconds(), float64(v.acknowledged)/took.Seconds())
+		v.owners, v.events, v.missing, v.converging.Seconds(), r.instances, took.Seconds(), float64(v.acknowledged)/took.Seconds())
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func TestRegistrations(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	want := regexp.MustCompile(`^names=1500 acknowledged=1[45]\d\d unacknowledged=\d+ raced=[1-9]\d* .* said_free=0 owners_wrong=0 events_wrong=0 filter_missing=0 instances=3 killed=1 redis_killed=1 `)
+	want := regexp.MustCompile(`^names=1500 acknowledged=1[45]\d\d unacknowledged=\d+ raced=[1-9]\d* .* said_free=0 owners_wrong=0 events_wrong=0 filter_missing=0 filters_converged_seconds=\d+\.\d instances=3 killed=1 redis_killed=1 `)
 	if got := lines[len(lines)-1]; !want.MatchString(got) {
 		t.Errorf("closing line = %q, want what matches %s", got, want)
 	}

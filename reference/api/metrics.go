@@ -38,6 +38,7 @@ type collector struct {
 	redisPool                                               pool
 	redisHit, redisMiss, redisStale                         *prometheus.Desc
 	redisCommands, redisFailed, redisSeconds, redisLookups  *prometheus.Desc
+	redisOwed                                               *prometheus.Desc
 	shardPool                                               pool
 	shardRequests, shardFailed, shardSeconds, localCacheLen *prometheus.Desc
 	events                                                  eventDescs
@@ -91,6 +92,7 @@ func newCollector(s *Server) *collector {
 	c.redisFailed = d("redis_command_errors_total", "Commands that failed; a missing key is no failure.")
 	c.redisSeconds = d("redis_command_seconds_total", "Time inside commands, waiting for a connection included.")
 	c.redisLookups = d("redis_lookups_total", "Names asked of Redis by what it knew.", "result")
+	c.redisOwed = d("redis_owed_names", "Names of whose registration or release Redis has not heard yet.", "change")
 	c.shardPool = newPool("shard", "shard")
 	c.shardRequests = d("shard_requests_total", "Look-ups and inserts.", "shard")
 	c.shardFailed = d("shard_request_errors_total", "Look-ups and inserts that failed.", "shard")
@@ -206,4 +208,6 @@ func (c *collector) collectRedis(s sink) {
 	s.counter(c.redisLookups, float64(r.HitsFree), "free")
 	s.counter(c.redisLookups, float64(r.Misses), "miss")
 	s.counter(c.redisLookups, float64(r.LookupErrors), "error")
+	s.gauge(c.redisOwed, float64(r.Owed.Claims), "registration")
+	s.gauge(c.redisOwed, float64(r.Owed.Releases), "release")
 }

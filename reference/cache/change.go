@@ -3,8 +3,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"iter"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,13 +13,15 @@ import (
 const DeleteAgainAfter = 500 * time.Millisecond
 
 // Claimed sets the exact marker of name after its registration and tells every
-// instance, in one step.
+// instance, in one step. After an error the news are owed, and the next Sweep of
+// this Redis tells them.
 func (r *Redis) Claimed(ctx context.Context, name string) error {
 	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
 		return r.scripts.claim.Run(ctx, c, []string{keyPrefix + name, newsKey},
 			name, valueTaken, takenTTL().Milliseconds(), newsLength).Err()
 	})
 	if err != nil {
+		r.owed.addClaim(name)
 		return fmt.Errorf("set taken marker: %w", err)
 	}
 	return nil
@@ -37,7 +37,7 @@ func (r *Redis) Released(ctx context.Context, name string, at time.Time) error {
 		return r.release(ctx, c, name, at)
 	})
 	if err != nil {
-		r.owed.add(name, at)
+		r.owed.addRelease(name, at)
 		return fmt.Errorf("delete marker: %w", err)
 	}
 	return nil
@@ -52,18 +52,21 @@ func (r *Redis) release(ctx context.Context, c *redis.Client, name string, at ti
 // meanwhile.
 const sweepSize = 200
 
-// Sweep makes good the releases that are owed and does the second deletes that
-// are due at now, of whatever instance. It is for the upkeep and not traffic.
+// Sweep makes good the releases and the news that are owed and does the second
+// deletes that are due at now, of whatever instance. It is for the upkeep and not traffic.
 func (r *Redis) Sweep(ctx context.Context, now time.Time) error {
 	return r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error { return r.sweep(ctx, c, now) })
 }
 
 func (r *Redis) sweep(ctx context.Context, c *redis.Client, now time.Time) error {
-	for name, at := range r.owed.take() {
+	for name, at := range r.owed.takeReleases() {
 		if err := r.release(ctx, c, name, at); err != nil {
-			r.owed.add(name, at)
+			r.owed.addRelease(name, at)
 			return fmt.Errorf("make good a release: %w", err)
 		}
+	}
+	if err := r.tellClaims(ctx, c); err != nil {
+		return err
 	}
 	for {
 		done, err := r.scripts.sweep.Run(ctx, c, []string{againKey, newsKey}, now.UnixMilli(), keyPrefix, sweepSize, newsLength).Int()
@@ -76,45 +79,31 @@ func (r *Redis) sweep(ctx context.Context, c *redis.Client, now time.Time) error
 	}
 }
 
-// maxOwed bounds the releases that wait for Redis. What is beyond it is made
-// good by the outbox, or ends with the TTL of the marker.
-const maxOwed = 10_000
-
-// owed are releases that did not reach Redis.
-type owed struct {
-	mu    sync.Mutex
-	names map[string]time.Time
-}
-
-func (o *owed) add(name string, at time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.names == nil {
-		o.names = make(map[string]time.Time)
-	}
-	if len(o.names) < maxOwed {
-		o.names[name] = at
-	}
-}
-
-// take yields the releases that are owed and forgets each.
-func (o *owed) take() iter.Seq2[string, time.Time] {
-	return func(yield func(string, time.Time) bool) {
-		for {
-			name, at, ok := o.one()
-			if !ok || !yield(name, at) {
-				return
+// tellClaims tells the news of registrations that are owed, for the filters of
+// other instances and not for the caches: the name may be somebody else's, or
+// nobody's, by now, and of that a filter knows nothing. Where there were too
+// many to keep, it tells that.
+func (r *Redis) tellClaims(ctx context.Context, c *redis.Client) error {
+	for {
+		names, lost := r.owed.takeClaims(sweepSize)
+		if len(names) == 0 && !lost {
+			return nil
+		}
+		_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+			say := func(values ...string) {
+				p.XAdd(ctx, &redis.XAddArgs{Stream: newsKey, MaxLen: newsLength, Approx: true, Values: values})
 			}
+			for _, name := range names {
+				say("name", name, "is", newsKnown)
+			}
+			if lost {
+				say("is", newsLost)
+			}
+			return nil
+		})
+		if err != nil {
+			r.owed.putBack(names, lost)
+			return fmt.Errorf("tell of registrations: %w", err)
 		}
 	}
-}
-
-func (o *owed) one() (name string, at time.Time, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for name, at = range o.names {
-		delete(o.names, name)
-		return name, at, true
-	}
-	return "", time.Time{}, false
 }

@@ -19,4 +19,13 @@
 // later for whoever wrote one in between without a lease. A release that could
 // not reach Redis is owed, and made good by the sweeps of the same process; if
 // that ends too, whoever reads the outbox must call [Redis.Released] again.
+//
+// # What the filters of other instances hear of a registration
+//
+// While Redis can be reached, the news, within milliseconds. News that could not
+// be told are owed, too, and told by the first sweep that reaches Redis: within
+// about a second and a half of its return, of which go-redis takes up to one to
+// dial again. News that Redis had and lost are in the shards, which is where
+// [Follower.Connected] is to send the filter. If the process ends that owes
+// them, the outbox has them.
 package cache

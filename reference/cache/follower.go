@@ -36,6 +36,9 @@ type Follower struct {
 	// included; more than once perhaps, and not of those whose news got lost
 	// with Redis. It is for the filter.
 	Taken func(name string)
+	// Lost, if any, is told that an instance could not tell of all its
+	// registrations: only the shards know them.
+	Lost func()
 	// Connected, if any, is told each time the news begin to come.
 	Connected func()
 	// Failed, if any, is told when the news break off, once each time.
@@ -151,6 +154,12 @@ func (f *Follower) read(ctx context.Context, conn *redis.Conn) error {
 
 // apply ignores what it does not understand: a later version may say more.
 func (f *Follower) apply(news map[string]any) {
+	if news["is"] == newsLost {
+		if f.Lost != nil {
+			f.Lost()
+		}
+		return
+	}
 	name, _ := news["name"].(string)
 	if name == "" {
 		return
@@ -158,11 +167,17 @@ func (f *Follower) apply(news map[string]any) {
 	switch news["is"] {
 	case newsTaken:
 		f.Local.SetTaken(name)
-		if f.Taken != nil {
-			f.Taken(name)
-		}
+		f.known(name)
+	case newsKnown:
+		f.known(name)
 	case newsReleased:
 		f.Local.Forget(name)
+	}
+}
+
+func (f *Follower) known(name string) {
+	if f.Taken != nil {
+		f.Taken(name)
 	}
 }
 

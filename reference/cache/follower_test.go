@@ -33,26 +33,40 @@ type instance struct {
 	redis   *cache.Redis
 	learned sync.Map // what a filter would hold
 	cuts    atomic.Int64
+
+	follower *cache.Follower
 }
 
 // shardRows stands for the shards: who is taken.
 type shardRows struct{ taken sync.Map }
 
-// startInstance runs an instance with follower and upkeep until the test ends.
-func startInstance(t *testing.T, addr string) *instance {
+// newInstance is an instance that does not run yet.
+func newInstance(t *testing.T, addr string) *instance {
 	t.Helper()
 	i := &instance{local: newLocal(t, 1000), redis: open(t, cache.RedisOptions{Address: addr})}
-	follower := &cache.Follower{
+	i.follower = &cache.Follower{
 		Redis: i.redis, Local: i.local,
 		Taken:  func(name string) { i.learned.Store(name, true) },
 		Failed: func(error) { i.cuts.Add(1) },
 	}
+	return i
+}
+
+// start runs follower and upkeep until the test ends.
+func (i *instance) start(t *testing.T) {
+	t.Helper()
 	upkeep := &cache.Upkeep{Redis: i.redis}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { follower.Run(ctx) })
+	running.Go(func() { i.follower.Run(ctx) })
 	running.Go(func() { upkeep.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+func startInstance(t *testing.T, addr string) *instance {
+	t.Helper()
+	i := newInstance(t, addr)
+	i.start(t)
 	return i
 }
 
@@ -245,8 +259,7 @@ func TestNewsFromEarlierClock(t *testing.T) {
 	server.Close()
 	server.FlushAll()
 	server.SetTime(time.Now().Add(-time.Hour))
-	server.Ctx, server.CtxCancel = context.WithCancel(context.Background()) // Close ended it for good
-	b.must(server.Restart())
+	restart(b, server)
 	hears("baby")
 }
 
@@ -255,11 +268,7 @@ func TestOddNews(t *testing.T) {
 	t.Parallel()
 	b, server := embedded(t)
 	i := startInstance(t, server.Addr())
-	eventually(t, "the follower listens", func() bool {
-		_ = b.Claimed(t.Context(), "love")
-		_, ok := i.learned.Load("love")
-		return ok
-	})
+	listens(b, i)
 	for _, fields := range [][]string{{"name", "odd", "is", "married"}, {"is", "taken"}, {"what", "ever"}} {
 		if _, err := server.XAdd("names:news", "*", fields); err != nil {
 			t.Fatal(err)

@@ -38,6 +38,8 @@ type RedisStats struct {
 	Busy     time.Duration // inside commands, waiting for a connection included
 	// What came of the names asked for, each counted once.
 	HitsTaken, HitsFree, Misses, LookupErrors uint64
+	// Owed is what Redis has not heard of yet.
+	Owed Owed
 }
 
 // Lookups returns how many names were asked for.
@@ -48,6 +50,7 @@ func (r *Redis) Stats() RedisStats {
 	s := RedisStats{
 		HitsTaken: r.taken.Load(), HitsFree: r.free.Load(), Misses: r.misses.Load(), LookupErrors: r.failedLookups.Load(),
 		Errors: r.failed.Load(), Commands: r.commands.Load(), Busy: time.Duration(r.busy.Load()),
+		Owed: r.owed.count(),
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

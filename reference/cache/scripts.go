@@ -17,6 +17,8 @@ const newsLength = 10_000
 const (
 	newsTaken    = "taken"
 	newsReleased = "released"
+	newsKnown    = "known" // it was registered a while ago; for the filter only
+	newsLost     = "lost"  // of no name: registrations were not told of
 )
 
 // scripts are run inside Redis, each as one step.

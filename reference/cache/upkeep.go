@@ -18,9 +18,9 @@ type HotNames interface {
 	HotNames() []string
 }
 
-// Upkeep does what Redis needs done from time to time: second deletes, releases
-// that are owed, permanent markers. Every instance should run one; any one of
-// them suffices. It has a connection of its own, outside the pool.
+// Upkeep does what Redis needs done from time to time: second deletes, what is
+// owed, permanent markers. Every instance should run one: what an instance owes
+// nobody else knows. It has a connection of its own, outside the pool.
 type Upkeep struct {
 	Redis *Redis
 	Hot   HotNames // nil for no permanent markers

@@ -34,6 +34,9 @@ const (
 	hookTimeout = time.Second
 	// hookBackoff is the longest pause between two posts of one event: a service that comes back is not kept waiting.
 	hookBackoff = time.Second
+	// filterTTL is how long a filter's group outlives its instance. Until then it is waited for, and when the window of the
+	// relay is full, by everybody. An instance that comes back later asks the shards, which it does anyway.
+	filterTTL = time.Minute
 	// joinAgain is the pause between two attempts to reach the streams at the start.
 	joinAgain = time.Second
 )
@@ -81,7 +84,9 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 	if err != nil {
 		return nil, err
 	}
-	e.filter, err = e.consumer("bloom-"+strconv.Itoa(machine), event.FeedFilter(l.Filter.Learn), e.report("filter", ""), e.miss)
+	e.filter, err = e.consumer("bloom-"+strconv.Itoa(machine), event.FeedFilter(l.Filter.Learn), e.report("filter", ""), func(o *event.ConsumerOptions) {
+		o.Missed, o.GroupTTL = e.miss, filterTTL
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +99,7 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 		{profileGroup, "profile-service", "registration follow-up failed: ", l.FollowUps.Handle},
 		{welcomeGroup, "welcome-service", "registration follow-up failed: ", welcome.Handle},
 	} {
-		c, err := e.consumer(g.group, g.handle, e.report(g.target, g.what), nil)
+		c, err := e.consumer(g.group, g.handle, e.report(g.target, g.what), func(*event.ConsumerOptions) {})
 		if err != nil {
 			return nil, err
 		}
@@ -103,11 +108,13 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 	return e, nil
 }
 
-func (e *events) consumer(group string, handle event.Handler, failed func(error), missed func()) (*event.Consumer, error) {
-	return event.NewConsumer(event.ConsumerOptions{
+func (e *events) consumer(group string, handle event.Handler, failed func(error), more func(*event.ConsumerOptions)) (*event.Consumer, error) {
+	o := event.ConsumerOptions{
 		Redis: e.client, Shards: e.shards, Group: group, Name: "checker-" + strconv.Itoa(e.machine),
-		Handle: handle, Failed: failed, Missed: missed, MaxBackoff: hookBackoff,
-	})
+		Handle: handle, Failed: failed, MaxBackoff: hookBackoff,
+	}
+	more(&o)
+	return event.NewConsumer(o)
 }
 
 // report sorts a failure to the layer that failed: Redis, a shard, or the target itself.
@@ -149,7 +156,7 @@ func (e *events) run(ctx context.Context, l reference.Layers) {
 		again = true
 	}
 	follower := cache.Follower{
-		Redis: l.Redis, Local: l.Local, Taken: l.Filter.Learn, Connected: connected,
+		Redis: l.Redis, Local: l.Local, Taken: l.Filter.Learn, Lost: e.miss, Connected: connected,
 		Failed: func(err error) { done(); e.redisFailed(err) },
 	}
 	running.Go(func() { follower.Run(ctx) })
