@@ -14,6 +14,7 @@ import (
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/event"
 	"github.com/regpath/diagnose/reference/id"
+	"github.com/regpath/diagnose/reference/name"
 	"github.com/regpath/diagnose/reference/shard"
 )
 
@@ -64,6 +65,7 @@ type Failure struct {
 
 // Layers are the parts of a Service.
 type Layers struct {
+	Names     *name.Policy // which names there can be; nil means the default
 	Filter    *bloom.Filter
 	Local     *cache.Local
 	Redis     *cache.Redis
@@ -84,6 +86,9 @@ const degradedChecks = 4
 
 // New joins the layers, all of which must be there. The caller closes them.
 func New(l Layers) *Service {
+	if l.Names == nil {
+		l.Names = name.Default()
+	}
 	s := &Service{Layers: l}
 	for range l.Shards.Len() {
 		s.degraded = append(s.degraded, make(chan struct{}, degradedChecks))

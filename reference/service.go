@@ -18,7 +18,6 @@ import (
 
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
-	"github.com/regpath/diagnose/reference/name"
 	"github.com/regpath/diagnose/reference/shard"
 )
 
@@ -57,7 +56,7 @@ type Registration struct {
 // comes from a marker or a row, never from the filter. Errors are those of
 // package name, and ErrUnavailable.
 func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
-	n, err := name.Registrable(raw)
+	n, err := s.Names.Registrable(raw)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -136,7 +135,7 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 // RegisterMobile is Register for a user with a mobile number, which nobody else
 // may have; empty is none. Its errors are ErrMobile and ErrMobileTaken, too.
 func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Registration, error) {
-	n, err := name.Registrable(raw)
+	n, err := s.Names.Registrable(raw)
 	if err != nil {
 		return Registration{}, err
 	}

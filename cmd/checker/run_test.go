@@ -44,7 +44,7 @@ func noEnvironment(string) (string, bool) { return "", false }
 // TestServe starts the embedded checker, asks it, and stops it.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	env := map[string]string{"CHECKER_NAMES": "100", "CHECKER_SHARDS": "3", "CHECKER_LISTEN": "127.0.0.1:1"}
+	env := map[string]string{"CHECKER_NAMES": "100", "CHECKER_SHARDS": "3", "CHECKER_LISTEN": "127.0.0.1:1", "CHECKER_NAME_SCRIPT": "Latin Cyrillic"}
 	look := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := newOutput(), newOutput()
@@ -63,16 +63,18 @@ func TestServe(t *testing.T) {
 		t.Fatalf("stdout = %q, want what matches %s", stdout, want)
 	}
 	client := http.Client{Timeout: 10 * time.Second}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line[1]+"/healthz", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
-		t.Errorf("/healthz = %d, %v", res.StatusCode, err)
+	for _, path := range []string{"/healthz", "/v1/check?name=%D0%BC%D0%B8%D1%80"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, line[1]+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := res.Body.Close(); err != nil || res.StatusCode != http.StatusOK {
+			t.Errorf("%s = %d, %v", path, res.StatusCode, err)
+		}
 	}
 	client.CloseIdleConnections()
 	cancel()
@@ -116,6 +118,8 @@ func TestRefuses(t *testing.T) {
 	f("--shards 0x1000", nil, exitUsage, "number of shards")
 	f("--names -5", nil, exitUsage, "number of names")
 	f("--filter-target-rate 1.5", nil, exitUsage, "target rate")
+	f("--name-script latin", nil, exitUsage, `no script is called "latin"`)
+	f("--name-punctuation _a", nil, exitUsage, "U+0061 is no punctuation")
 	f("--gate", nil, exitUsage, "guard, which is off")
 	f("--guard --trusted-proxy nobody", nil, exitUsage, "--trusted-proxy")
 	f("--guard --guard-secret-file "+password, nil, exitUsage, "secret of the guard has 6 bytes")

@@ -148,7 +148,7 @@ func (s *Server) answerCheck(w http.ResponseWriter, r *http.Request) (code int, 
 	if err != nil {
 		return fail(w, err), ""
 	}
-	if a, ok := byReceipt(r, s.receipts, asked); ok {
+	if a, ok := s.byReceipt(r, asked); ok {
 		return s.writeChecked(w, checked{Name: a.Name, AnsweredBy: a.By}), string(a.By)
 	}
 	if s.guard != nil {

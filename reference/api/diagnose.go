@@ -9,8 +9,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"time"
-
-	"github.com/regpath/diagnose/reference/name"
 )
 
 // Limits of the diagnostic contract.
@@ -67,7 +65,7 @@ func (s *Server) serveBloomTest(w http.ResponseWriter, r *http.Request) {
 	valid, index := make([]string, 0, len(body.Names)), make([]int, 0, len(body.Names))
 	distinct := make(map[string]struct{}, len(body.Names))
 	for i, raw := range body.Names {
-		n, err := name.Canonical(raw)
+		n, err := s.service.Names.Canonical(raw)
 		if err != nil {
 			continue
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/regpath/diagnose/reference"
 	"github.com/regpath/diagnose/reference/guard"
-	"github.com/regpath/diagnose/reference/name"
 )
 
 // request is what the guard sees of r.
@@ -18,7 +17,7 @@ func (s *Server) request(r *http.Request) guard.Request {
 
 // guardedCheck is a check that the guard lets through, answers itself, or refuses.
 func (s *Server) guardedCheck(w http.ResponseWriter, r *http.Request, asked string) (code int, tag string) {
-	n, err := name.Registrable(asked)
+	n, err := s.service.Names.Registrable(asked)
 	if err != nil {
 		return fail(w, err), ""
 	}
@@ -43,7 +42,7 @@ func (s *Server) guardedCheck(w http.ResponseWriter, r *http.Request, asked stri
 // others.
 func (s *Server) guardRegister(w http.ResponseWriter, r *http.Request, body registration) (code int) {
 	q := s.request(r)
-	q.Name, _ = name.Registrable(*body.Name) // what is wrong with it is for the service to say
+	q.Name, _ = s.service.Names.Registrable(*body.Name) // what is wrong with it is for the service to say
 	q.Attempt, q.Token, q.Answer = body.Attempt, body.Token, body.Answer
 	if v := s.guard.Register(r.Context(), q); v.Outcome != guard.Pass {
 		return refuse(w, v)
@@ -56,7 +55,7 @@ func (s *Server) learned(raw string, err error) {
 	if s.guard == nil || err != nil && !isTaken(err) {
 		return
 	}
-	if n, err := name.Registrable(raw); err == nil {
+	if n, err := s.service.Names.Registrable(raw); err == nil {
 		s.guard.Answered(n, true)
 	}
 }

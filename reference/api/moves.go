@@ -24,7 +24,7 @@ func (s *Server) moves(to name.State, move func(ctx context.Context, raw string,
 	return func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		code := func() int {
-			n, err := name.Registrable(r.PathValue("name"))
+			n, err := s.service.Names.Registrable(r.PathValue("name"))
 			if err != nil {
 				return fail(w, err)
 			}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/regpath/diagnose/reference"
 	"github.com/regpath/diagnose/reference/cache"
-	"github.com/regpath/diagnose/reference/name"
 )
 
 // receiptHeader carries the read-your-writes marker: out with the answer to a
@@ -21,13 +20,13 @@ func giveReceipt(w http.ResponseWriter, r *cache.Receipts, name string) {
 }
 
 // byReceipt answers a check from the receipt that it shows, if it is good.
-func byReceipt(r *http.Request, receipts *cache.Receipts, asked string) (a reference.Answer, ok bool) {
+func (s *Server) byReceipt(r *http.Request, asked string) (a reference.Answer, ok bool) {
 	shown := r.Header[receiptHeader]
-	if len(shown) != 1 || receipts == nil {
+	if len(shown) != 1 || s.receipts == nil {
 		return a, false
 	}
-	n, err := name.Registrable(asked)
-	if err != nil || !receipts.Valid(shown[0], n, time.Now()) {
+	n, err := s.service.Names.Registrable(asked)
+	if err != nil || !s.receipts.Valid(shown[0], n, time.Now()) {
 		return a, false
 	}
 	return reference.Answer{Name: n, Taken: true, By: reference.Local}, true

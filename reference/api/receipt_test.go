@@ -1,12 +1,14 @@
 package api_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/regpath/diagnose/reference/local"
+	"github.com/regpath/diagnose/reference/name"
 )
 
 // TestReceipt shows what a registrant was given to an instance that knows
@@ -69,5 +71,29 @@ func TestReceipt(t *testing.T) {
 	_, header = ask(http.MethodPost, here+"/v1/register", `{"name":"wanted"}`, "")
 	if got := header.Get("Registration-Receipt"); got != "" {
 		t.Errorf("who lost was given the receipt %q", got)
+	}
+}
+
+// TestNamePolicy pins that every path of the server goes by the policy that it was started with.
+func TestNamePolicy(t *testing.T) {
+	t.Parallel()
+	p := start(t, local.Options{Names: 1, NamePolicy: name.Options{Scripts: []string{"Cyrillic"}}})
+	const mir = "%D0%BC%D0%B8%D1%80" // мир
+	f := func(method, path, body string, want int) {
+		t.Helper()
+		if code, b := send(t, method, p.URL+path, "application/json", body); code != want {
+			t.Errorf("%s %s %s = %d %s, want %d", method, path, body, code, b, want)
+		}
+	}
+	f(http.MethodGet, "/v1/check?name="+mir, "", http.StatusOK)
+	f(http.MethodGet, "/v1/check?name=love", "", http.StatusBadRequest)
+	f(http.MethodPost, "/v1/register", `{"name":"Мир"}`, http.StatusCreated)
+	f(http.MethodPost, "/v1/register", `{"name":"love"}`, http.StatusBadRequest)
+	f(http.MethodPost, "/v1/register", `{"name":"мир"}`, http.StatusConflict)
+	f(http.MethodDelete, "/v1/names/"+mir+"?user_id=1", "", http.StatusForbidden)
+	f(http.MethodDelete, "/v1/names/love?user_id=1", "", http.StatusBadRequest)
+	doc := document(t, http.MethodPost, p.URL+"/debug/diagnose/bloom/test", `{"names":["zz0canary1","мир","love"]}`)
+	if got, want := fmt.Sprintf("%v %v %v", doc["tested"], doc["invalid"], doc["maybe"]), "2 1 [1]"; got != want {
+		t.Errorf("tested, invalid, maybe = %s, want %s", got, want)
 	}
 }

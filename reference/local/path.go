@@ -15,6 +15,7 @@ import (
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/fault"
 	"github.com/regpath/diagnose/reference/id"
+	"github.com/regpath/diagnose/reference/name"
 	"github.com/regpath/diagnose/reference/shard"
 )
 
@@ -34,6 +35,8 @@ type Options struct {
 	// Filter is what the Bloom filter is built for. Its Capacity 0 means half as much again as Names, or a million where the
 	// shards are the user's own or nothing is seeded; its Rate 0 means 1 %.
 	Filter bloom.Params
+	// NamePolicy says which names there can be. It must be the same at all instances.
+	NamePolicy name.Options
 	// LocalCache is the number of names in the local cache; 0 means 1000.
 	LocalCache int
 	// FollowUpURL is posted to after a registration; empty means a private server that says yes to everything.
@@ -105,6 +108,9 @@ func (o Options) Validate() error {
 		return fmt.Errorf("cool-down (%s) and pause of the reclaim job (%s) must not be negative", o.CoolDown, o.ReclaimEvery)
 	}
 	if err := o.Guard.validate(); err != nil {
+		return err
+	}
+	if _, err := name.NewPolicy(o.NamePolicy); err != nil {
 		return err
 	}
 	_, _, err := o.Filter.Size()
@@ -237,6 +243,9 @@ func (p *Path) serve(ctx context.Context, address string, server *api.Server) er
 // layers opens every layer and fills in what the patient has of its own.
 func (p *Path) layers(ctx context.Context, o Options, failed func(reference.Failure), patient *fault.Patient) (l reference.Layers, machine int, err error) {
 	l = reference.Layers{Failed: failed, CoolDown: o.CoolDown}
+	if l.Names, err = name.NewPolicy(o.NamePolicy); err != nil {
+		return l, 0, err
+	}
 	if l.Filter, err = bloom.New(o.Filter); err != nil {
 		return l, 0, err
 	}

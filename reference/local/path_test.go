@@ -193,3 +193,25 @@ func TestStartRefuses(t *testing.T) {
 		t.Errorf("failed starts left behind: %v, %v", left, err)
 	}
 }
+
+// TestLeaseMachine wants a machine number from a Redis that has just started, which cannot know who holds which.
+func TestLeaseMachine(t *testing.T) {
+	t.Parallel()
+	redis, err := local.StartRedis(t.Context(), local.RedisOptions{Real: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := redis.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p, err := local.Start(t.Context(), local.Options{Shards: 1, Redis: cache.RedisOptions{Address: redis.Addr()}, LeaseMachine: true})
+	if err == nil {
+		err = p.Close()
+		t.Fatalf("it started, and closed with %v", err)
+	}
+	if want := "may have forgotten leases"; !strings.Contains(err.Error(), want) {
+		t.Errorf("error %v, want one with %q", err, want)
+	}
+}

@@ -59,6 +59,12 @@ func standard() Policy {
 	}
 }
 
+// Default returns the policy of the zero Options.
+func Default() *Policy {
+	p := standard()
+	return &p
+}
+
 // NewPolicy returns the policy for the options, or an error that says which of
 // them cannot be.
 func NewPolicy(o Options) (*Policy, error) {
@@ -98,12 +104,13 @@ func NewPolicy(o Options) (*Policy, error) {
 }
 
 // Canonical returns the canonical form of raw under the policy; see the
-// function of the same name.
+// function of the same name. Names that are reserved for tests are names under
+// every policy, so that a filter can be tested whatever its users are called.
 func (p *Policy) Canonical(raw string) (string, error) {
 	if len(raw) > maxRaw {
 		return "", fmt.Errorf("%w: %d bytes, at most %d characters and %d bytes are allowed", ErrLong, len(raw), MaxRunes, MaxBytes)
 	}
-	if p.latin && canonicalASCII(raw, p.punctuation) {
+	if (p.latin || strings.HasPrefix(raw, ReservedPrefix)) && canonicalASCII(raw, p.punctuation) {
 		return raw, nil
 	}
 	if !utf8.ValidString(raw) {
