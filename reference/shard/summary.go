@@ -105,32 +105,27 @@ func (s *summary) reset() {
 	clear(s.index)
 }
 
-// counts lists all counters, in no order.
-func (s *summary) counts() []KeyCount {
-	all := make([]KeyCount, len(s.entries))
-	for i, e := range s.entries {
-		all[i] = KeyCount{Key: e.key, Count: e.count, Error: e.error}
+// merge lists the counters of summaries of one stream's parts, in no order. A key that one of them does not know may have been
+// seen by it as often as its floor allows; the errors add up and so do their bounds: no error exceeds the sum of the floors,
+// which is at most the sum of the totals, divided by c, and every key with more events than that has a counter somewhere.
+func merge(parts ...*summary) []KeyCount {
+	var floors uint64
+	for _, s := range parts {
+		floors += s.floor
 	}
-	return all
-}
-
-// merged lists the counters of s and t together, in no order. A key that only one of them knows may have been seen by the
-// other as often as its floor allows; the errors add up and so do their bounds.
-func (s *summary) merged(t *summary) []KeyCount {
-	all := s.counts()
-	at := make(map[string]int, len(all))
-	for i := range all {
-		at[all[i].Key] = i
-		all[i].Count += t.floor
-		all[i].Error += t.floor
-	}
-	for _, e := range t.entries {
-		if i, both := at[e.key]; both {
-			all[i].Count += e.count - t.floor
-			all[i].Error -= t.floor - e.error
-			continue
+	var all []KeyCount
+	at := map[string]int{}
+	for _, s := range parts {
+		for _, e := range s.entries {
+			i, known := at[e.key]
+			if !known {
+				i = len(all)
+				at[e.key] = i
+				all = append(all, KeyCount{Key: e.key, Count: floors, Error: floors})
+			}
+			all[i].Count += e.count - s.floor
+			all[i].Error -= s.floor - e.error
 		}
-		all = append(all, KeyCount{Key: e.key, Count: e.count + s.floor, Error: e.error + s.floor})
 	}
 	return all
 }

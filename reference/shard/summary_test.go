@@ -80,10 +80,10 @@ func TestSummaryKeepsItsBounds(t *testing.T) {
 					s.add(key)
 					exact[key]++
 					if seen++; seen%9973 == 0 || seen == 2*c || seen == 2*c+1 {
-						verify(t, s.counts(), s.total, c, exact)
+						verify(t, merge(s), s.total, c, exact)
 					}
 				}
-				verify(t, s.counts(), s.total, c, exact)
+				verify(t, merge(s), s.total, c, exact)
 				if s.total != uint64(seen) {
 					t.Errorf("total is %d, want %d", s.total, seen)
 				}
@@ -110,7 +110,7 @@ func TestMergedSummariesKeepTheirBounds(t *testing.T) {
 				u.add(key)
 				exact[key]++
 			}
-			t.Run(a+" + "+b, func(t *testing.T) { verify(t, s.merged(u), s.total+u.total, c, exact) })
+			t.Run(a+" + "+b, func(t *testing.T) { verify(t, merge(s, u), s.total+u.total, c, exact) })
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestSummaryForgetsOnReset(t *testing.T) {
 	}
 	s.reset()
 	s.add("x")
-	if got, want := s.counts(), (KeyCount{Key: "x", Count: 1}); s.total != 1 || len(got) != 1 || got[0] != want {
+	if got, want := merge(s), (KeyCount{Key: "x", Count: 1}); s.total != 1 || len(got) != 1 || got[0] != want {
 		t.Errorf("after a reset and one event: total %d, counts %v, want 1 and %v", s.total, got, want)
 	}
 }
@@ -153,7 +153,7 @@ func FuzzSummary(f *testing.F) {
 				u.add(key)
 			}
 		}
-		verify(t, s.merged(u), s.total+u.total, counters, exact)
+		verify(t, merge(s, u), s.total+u.total, counters, exact)
 	})
 }
 
@@ -214,6 +214,38 @@ func TestKeyWindowsAreSafeForConcurrentUse(t *testing.T) {
 	want := TopKeys{Since: start, Total: workers * events, Counters: keyCounters, Keys: []KeyCount{{Key: "0", Count: workers * (events/7 + 1)}}}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestStripesKeepTheBounds counts parts of one stream in different stripes, as happens when many count at a time.
+func TestStripesKeepTheBounds(t *testing.T) {
+	t.Parallel()
+	for name, stream := range streams(keyCounters) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start := time.Now()
+			w, exact, seen := newKeyWindows(start), map[string]uint64{}, 0
+			for key := range stream {
+				busy := seen % keyStripes
+				for i := range busy {
+					w.stripes[i].mu.Lock()
+				}
+				w.observe(key, start)
+				for i := range busy {
+					w.stripes[i].mu.Unlock()
+				}
+				exact[key]++
+				seen++
+			}
+			got := w.read(start)
+			if got.Total != uint64(seen) {
+				t.Errorf("total is %d, want %d", got.Total, seen)
+			}
+			verify(t, got.Keys, got.Total, keyCounters, exact)
+			if used := w.stripes[keyStripes-1].current.total; used == 0 {
+				t.Error("all events went to the first stripes")
+			}
+		})
 	}
 }
 
