@@ -18,7 +18,7 @@ var errEpoch = errors.New("stream was lost meanwhile")
 // GroupStats says how far a group is on one shard.
 type GroupStats struct {
 	Name string
-	// Pending counts the events that were given to a consumer and not acknowledged: none or one.
+	// Pending counts the events that were given to a consumer and not acknowledged: a batch of its at most.
 	Pending int
 	// Behind is how long the oldest event that the group has not acknowledged has been in the stream; 0 if there is none.
 	Behind time.Duration

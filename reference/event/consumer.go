@@ -25,6 +25,12 @@ type ConsumerOptions struct {
 	Name string
 	// Handle does the work.
 	Handle Handler
+	// HandleAll, if set, does the work for several events at once, in their order, as Handle would one by one. When it fails,
+	// Handle is given each of them by itself.
+	HandleAll func(ctx context.Context, events []Event) error
+	// Batch is how many events are fetched and acknowledged at a time; 0 means 50. A consumer that dies leaves no more than
+	// that to be repeated. What comes after an event that failed comes one by one.
+	Batch int
 	// Tries is how often an event is given to Handle before it goes to the dead-letter stream events:{shard}:dead, with
 	// the group and the last error; 0 means 5. A try that ended with the consumer's death counts. The event stays in the
 	// outbox for the relay's Retention; the dead letter is, as all of Redis, a copy.
@@ -60,9 +66,12 @@ func (o ConsumerOptions) withDefaults() (ConsumerOptions, error) {
 	if o.Tries == 0 {
 		o.Tries = 5
 	}
+	if o.Batch == 0 {
+		o.Batch = 50
+	}
 	switch {
-	case o.Redis == nil || o.Group == "" || o.Name == "" || o.Handle == nil || o.Failed == nil || o.Tries < 0:
-		return o, errors.New("consumer needs a redis, a group, a name, a handler, a number of tries and somewhere to report failures")
+	case o.Redis == nil || o.Group == "" || o.Name == "" || o.Handle == nil || o.Failed == nil || o.Tries < 0 || o.Batch < 0:
+		return o, errors.New("consumer needs a redis, a group, a name, a handler, a number of tries, a batch and somewhere to report failures")
 	case o.ClaimAfter <= o.Timeout+o.MaxBackoff:
 		return o, fmt.Errorf("consumer may be silent for %v and would lose its event after %v", o.Timeout+o.MaxBackoff, o.ClaimAfter)
 	case o.GroupTTL <= o.ClaimAfter:
@@ -121,13 +130,13 @@ func (c *Consumer) Run(ctx context.Context) {
 // follow handles the events of one shard, one after the other.
 func (c *Consumer) follow(ctx context.Context, s stream) {
 	var (
-		last    outcome // of the event before, not yet told to Redis
+		last    outcome // of the events before, not yet told to Redis
 		contact time.Time
 		trouble = backoff{most: c.o.MaxBackoff} // of Redis
 		retry   = backoff{most: c.o.MaxBackoff} // of the event
 	)
 	for ctx.Err() == nil {
-		turn, err := c.next(ctx, s, last)
+		turn, err := c.next(ctx, s, last, c.o.Batch)
 		if isNoGroup(err) { // Redis lost it, or it never was
 			if err = c.join(ctx, s); err == nil {
 				continue
@@ -147,11 +156,11 @@ func (c *Consumer) follow(ctx context.Context, s stream) {
 		trouble.reset()
 		switch turn.state {
 		case idle:
-			c.await(ctx, s, turn.entry)
+			c.await(ctx, s, turn.newest)
 		case busy:
 			pause(ctx, min(c.o.ClaimAfter/4, time.Second))
 		case given:
-			last = c.try(ctx, turn)
+			last = c.work(ctx, turn.entries)
 			if last.verdict == again || last.verdict == wait {
 				retry.wait(ctx)
 			} else {
@@ -159,11 +168,11 @@ func (c *Consumer) follow(ctx context.Context, s stream) {
 			}
 		}
 	}
-	if last.verdict == done { // an orderly end repeats nothing
+	if len(last.done)+len(last.rest) > 0 { // an orderly end repeats nothing
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		if err := c.o.Redis.XAck(ctx, s.key, c.o.Group, last.turn.entry).Err(); err != nil {
-			c.o.Failed(fmt.Errorf("group %s: %w", c.o.Group, failed(err)))
+		if _, err := c.next(ctx, s, last, 0); err != nil {
+			c.o.Failed(fmt.Errorf("group %s: %w", c.o.Group, err))
 		}
 	}
 }
@@ -188,8 +197,49 @@ func (c *Consumer) await(ctx context.Context, s stream, entry string) {
 	}
 }
 
+// work handles events until one fails, until ctx ends, or until so much time has passed that one more could take it past
+// ClaimAfter.
+func (c *Consumer) work(ctx context.Context, entries []entry) (out outcome) {
+	began := time.Now()
+	if c.workAll(ctx, entries) {
+		return outcome{done: entries}
+	}
+	for i, e := range entries {
+		if i > 0 && (ctx.Err() != nil || time.Since(began)+c.o.Timeout+c.o.MaxBackoff >= c.o.ClaimAfter) {
+			out.rest = entries[i:]
+			return out
+		}
+		if out.verdict, out.reason = c.try(ctx, &e); out.verdict != done {
+			out.tried, out.rest = e, entries[i+1:]
+			return out
+		}
+		out.done = append(out.done, e)
+	}
+	out.verdict = none
+	return out
+}
+
+// workAll gives all the events to the handler of many, if there is one, and says whether it handled them.
+func (c *Consumer) workAll(ctx context.Context, entries []entry) bool {
+	if c.o.HandleAll == nil || len(entries) < 2 {
+		return false
+	}
+	events := make([]Event, len(entries))
+	for i, e := range entries {
+		var err error
+		if events[i], err = decode(e.event); err != nil {
+			return false
+		}
+	}
+	if c.safely(ctx, func(ctx context.Context) error { return c.o.HandleAll(ctx, events) }) != nil {
+		return false // one by one it will show what is wrong
+	}
+	c.handled.Add(uint64(len(events)))
+	return true
+}
+
 // try gives the event to the handler and judges what comes of it.
-func (c *Consumer) try(ctx context.Context, t turn) outcome {
+func (c *Consumer) try(ctx context.Context, t *entry) (v verdict, reason string) {
 	e, err := decode(t.event)
 	switch {
 	case err != nil: // nobody will ever be able to read it
@@ -203,25 +253,30 @@ func (c *Consumer) try(ctx context.Context, t turn) outcome {
 	switch {
 	case err == nil:
 		c.handled.Add(1)
-		return outcome{verdict: done, turn: t}
+		return done, ""
 	case ctx.Err() != nil: // it was not the handler's fault
-		return outcome{}
+		return none, ""
 	case errors.As(err, &away):
 		c.failed.Add(1)
 		c.o.Failed(err)
-		return outcome{verdict: wait, turn: t}
+		return wait, ""
 	case t.delivery < c.o.Tries:
 		c.failed.Add(1)
 		c.o.Failed(err)
-		return outcome{verdict: again, turn: t}
+		return again, ""
 	}
 	c.failed.Add(1)
 	c.dead.Add(1)
 	c.o.Failed(fmt.Errorf("%w by %s after %d tries: %w", ErrPoison, c.o.Group, c.o.Tries, err))
-	return outcome{verdict: dead, turn: t, reason: strings.ToValidUTF8(err.Error(), "\uFFFD")}
+	return dead, strings.ToValidUTF8(err.Error(), "\uFFFD")
 }
 
-func (c *Consumer) handle(ctx context.Context, e Event) (err error) {
+func (c *Consumer) handle(ctx context.Context, e Event) error {
+	return c.safely(ctx, func(ctx context.Context) error { return c.o.Handle(ctx, e) })
+}
+
+// safely runs a handler within its time. A panic is an error.
+func (c *Consumer) safely(ctx context.Context, handler func(context.Context) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
 	defer func() {
@@ -229,7 +284,7 @@ func (c *Consumer) handle(ctx context.Context, e Event) (err error) {
 			err = fmt.Errorf("handler panicked: %v", r)
 		}
 	}()
-	return c.o.Handle(ctx, e)
+	return handler(ctx)
 }
 
 func isNoGroup(err error) bool { return err != nil && strings.Contains(err.Error(), "NOGROUP") }

@@ -66,6 +66,61 @@ func TestPoison(t *testing.T) {
 	})
 }
 
+// TestBatch fetches events together. After one that fails the others are given one by one, as if they had not been given
+// before; the handler of many is asked first and has the last word on none.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
+		for _, name := range []string{"a", "b", "bad", "a", "b", "a"} {
+			b.boxes[0].commit(name)
+		}
+		relay, _ := b.relay(nil, "g", "many")
+		eventually(t, "all in the stream", func() bool { relay.Wake(0); return relay.Stats()[0].InStream == 6 })
+		handle := func(_ context.Context, e event.Event) error {
+			if e.Name == "bad" {
+				return errors.New("bad")
+			}
+			return nil
+		}
+		var together atomic.Int32
+		for group, all := range map[string]func(context.Context, []event.Event) error{
+			"g": nil,
+			"many": func(_ context.Context, events []event.Event) error {
+				together.Add(1)
+				for _, e := range events {
+					if e.Name == "bad" {
+						panic("bad")
+					}
+				}
+				return nil
+			},
+		} {
+			r := newRecord()
+			c, _ := b.consumer(group, "c", r.handler(handle), func(o *event.ConsumerOptions) { o.Tries, o.HandleAll = 2, all })
+			want := event.ConsumerStats{Group: group, Handled: 5, Failed: 2, Dead: 1}
+			eventually(t, fmt.Sprintf("%+v", want), func() bool { return c.Stats() == want })
+			r.checkOrder(t)
+			for _, id := range []int64{1, 2, 4, 5, 6} {
+				if got := r.handled("shard0", id); got != 1 {
+					t.Errorf("%s handled event %d %d times, want once", group, id, got)
+				}
+			}
+		}
+		if got := together.Load(); got != 1 {
+			t.Errorf("the handler of many was asked %d times, want once", got)
+		}
+		b.drained()
+		for range 50 {
+			b.boxes[0].commit("c")
+		}
+		b.drained()
+		if got := together.Load(); got < 2 {
+			t.Error("the handler of many was not asked again")
+		}
+	})
+}
+
 // TestUnavailable waits for what a handler needs, however long it takes, and tries a failing event afterwards as often
 // as any other.
 func TestUnavailable(t *testing.T) {
@@ -179,6 +234,7 @@ func TestConsumerOptions(t *testing.T) {
 		"no handler":  func(o *event.ConsumerOptions) { o.Handle = nil },
 		"no Failed":   func(o *event.ConsumerOptions) { o.Failed = nil },
 		"tries":       func(o *event.ConsumerOptions) { o.Tries = -1 },
+		"batch":       func(o *event.ConsumerOptions) { o.Batch = -1 },
 		"short time":  func(o *event.ConsumerOptions) { o.Timeout = time.Microsecond },
 		"soon silent": func(o *event.ConsumerOptions) { o.ClaimAfter = 6 * time.Second },
 		"soon gone":   func(o *event.ConsumerOptions) { o.GroupTTL = 30 * time.Second },

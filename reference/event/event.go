@@ -8,7 +8,8 @@
 //
 //   - Nothing is lost. The outbox is the truth and Redis a copy that may go at any moment, wholly or in part: the relay
 //     compares the two all the time and adds again what is missing and not acknowledged.
-//   - At least once. A handler may see an event again, after any failure. It tells by the shard and the id of the event,
+//   - At least once. A handler may see an event again, after any failure; after the death of a consumer,
+//     [ConsumerOptions.Batch] events. It tells by the shard and the id of the event,
 //     which are unique together: [Once] does that for effects in a database, [Audit] for its rows.
 //   - Order. A group handles the events of one shard one at a time, in the order they were committed where they concern
 //     one name, over any number of consumers. The shards run side by side. A repetition may come after later events

@@ -38,7 +38,8 @@ type RelayOptions struct {
 	Groups []string
 	// Batch is how many events are added or removed at a time; 0 means 500.
 	Batch int
-	// Window is how many events of one shard may be in Redis, give or take a Batch; 0 means 10,000.
+	// Window is how many events of one shard may be in Redis, give or take a Batch; 0 means 2,000.
+	// Every look reads so many at most, which is what a long queue costs the shard.
 	Window int
 	// Tick is how often a shard is looked at when nobody calls Wake; 0 means 1 s.
 	Tick time.Duration
@@ -66,7 +67,7 @@ func (o RelayOptions) withDefaults() (RelayOptions, error) {
 		o.Batch = 500
 	}
 	if o.Window == 0 {
-		o.Window = 10_000
+		o.Window = 2_000
 	}
 	if o.Redis == nil || o.Failed == nil || len(o.Groups) == 0 || o.Batch < 0 || o.Window < 0 {
 		return o, errors.New("relay needs a redis, groups, positive limits and somewhere to report failures")

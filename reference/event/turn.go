@@ -11,96 +11,142 @@ import (
 type verdict string
 
 const (
+	none  verdict = "" // it was cut short
 	done  verdict = "done"
 	again verdict = "again" // the same event, one try less
 	wait  verdict = "wait"  // the same event, as if it had not been tried
 	dead  verdict = "dead"
 )
 
-// outcome is a verdict on a turn; the zero outcome is none.
+// entry is an event that a consumer was given.
+type entry struct {
+	id       string // in the stream
+	event    string
+	delivery int // the how-manieth it is, 1 for the first
+}
+
+// outcome is what came of a turn; the zero outcome is none.
 type outcome struct {
+	done []entry
+	// tried is the event after those, if it was not done, with the verdict and the reason of its death.
+	tried   entry
 	verdict verdict
-	turn    turn
-	reason  string // of death
+	reason  string
+	rest    []entry // were not tried
 }
 
 // state is what a group has for a consumer.
 type state string
 
 const (
-	given state = "given" // an event to handle
-	busy  state = "busy"  // nothing while another consumer handles an event
+	given state = "given" // events to handle
+	busy  state = "busy"  // nothing while another consumer handles events
 	idle  state = "idle"  // nothing at all
 )
 
-// turn is the answer to a consumer that asks for an event.
+// turn is the answer to a consumer that asks for events.
 type turn struct {
-	state    state
-	entry    string // of the event; when idle, the last one of the stream
-	event    string
-	delivery int // the how-manieth it is, 1 for the first
+	state   state
+	newest  string // the last entry of the stream, when idle
+	entries []entry
 }
 
-// next tells Redis what came of the turn before and asks for the next event, both at once. Redis gives a group no second
-// event before the first is settled: that is what keeps the order, over all consumers, without a lock. A consumer is given
-// first what it has itself, which is what it failed at or what it left when it died; then what another one has been silent
-// about for too long; then something new. A verdict of a consumer that lost its event meanwhile changes nothing.
-func (c *Consumer) next(ctx context.Context, s stream, last outcome) (turn, error) {
+// next tells Redis what came of the turn before and asks for up to batch events, both at once. Redis gives a group no event
+// before all that were given are settled: that is what keeps the order, over all consumers, without a lock. A consumer is
+// given first what it has itself, which is what it failed at or what it left when it died; then what another one has been
+// silent about for too long; then what is new. The first two come one by one, for one of them may be what kills. A verdict
+// of a consumer that lost its event meanwhile changes nothing.
+func (c *Consumer) next(ctx context.Context, s stream, last outcome, batch int) (turn, error) {
 	const script = `
 		local stream, group, consumer = KEYS[1], ARGV[1], ARGV[2]
-		local verdict, entry = ARGV[5], ARGV[6]
+		local verdict, entry = ARGV[6], ARGV[7]
 		redis.call('SET', KEYS[3], consumer, 'PX', ARGV[4])
-		if verdict ~= '' then
-			local owner = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
-			if owner and owner[2] == consumer then
-				if verdict == 'dead' then
-					redis.call('XADD', KEYS[2], '*', 'group', group, 'event', ARGV[8], 'deliveries', ARGV[7], 'error', ARGV[9])
-				end
-				if verdict == 'dead' or verdict == 'done' then
-					redis.call('XACK', stream, group, entry)
-				elseif verdict == 'wait' then
-					redis.call('XCLAIM', stream, group, consumer, 0, entry, 'RETRYCOUNT', ARGV[7] - 1, 'JUSTID')
+		local function mine(entry)
+			local pending = redis.call('XPENDING', stream, group, entry, entry, 1)[1]
+			return pending and pending[2] == consumer
+		end
+		for i = 12, #ARGV do
+			if mine(ARGV[i]) then
+				if i - 12 < tonumber(ARGV[11]) then
+					redis.call('XACK', stream, group, ARGV[i])
+				else
+					redis.call('XCLAIM', stream, group, consumer, 0, ARGV[i], 'RETRYCOUNT', 0, 'JUSTID')
 				end
 			end
 		end
-		local function first(read)
-			return read and read[1] and read[1][2] and read[1][2][1]
-		end
-		local got = first(redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', 1, 'STREAMS', stream, '0'))
-		if not got and redis.call('XPENDING', stream, group)[1] > 0 then
-			got = redis.call('XAUTOCLAIM', stream, group, consumer, ARGV[3], '0', 'COUNT', 1)[2][1]
-			if not got then
-				return {'busy', '', '', 0}
+		if verdict ~= '' and mine(entry) then
+			if verdict == 'dead' then
+				redis.call('XADD', KEYS[2], '*', 'group', group, 'event', ARGV[9], 'deliveries', ARGV[8], 'error', ARGV[10])
+				redis.call('XACK', stream, group, entry)
+			elseif verdict == 'wait' then
+				redis.call('XCLAIM', stream, group, consumer, 0, entry, 'RETRYCOUNT', ARGV[8] - 1, 'JUSTID')
 			end
 		end
-		if not got then
-			got = first(redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', 1, 'STREAMS', stream, '>'))
+		if ARGV[5] == '0' then
+			return {'idle', '0-0'}
 		end
-		if not got then
+		local got, first = {}, redis.call('XPENDING', stream, group, '-', '+', 1)[1]
+		if first then
+			if first[2] == consumer or first[3] >= tonumber(ARGV[3]) then
+				got = redis.call('XCLAIM', stream, group, consumer, 0, first[1])
+			end
+			if not got[1] then
+				return {'busy', ''}
+			end
+		else
+			local new = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', ARGV[5], 'STREAMS', stream, '>')
+			got = new and new[1] and new[1][2] or {}
+		end
+		if not got[1] then
 			local newest = redis.call('XREVRANGE', stream, '+', '-', 'COUNT', 1)[1]
-			return {'idle', newest and newest[1] or '0-0', '', 0}
+			return {'idle', newest and newest[1] or '0-0'}
 		end
-		local event = ''
-		for i = 1, got[2] and #got[2] or 0, 2 do
-			if got[2][i] == 'event' then event = got[2][i + 1] end
+		local answer = {'given', ''}
+		for _, e in ipairs(got) do
+			local event, deliveries = '', 1
+			for i = 1, e[2] and #e[2] or 0, 2 do
+				if e[2][i] == 'event' then event = e[2][i + 1] end
+			end
+			if first then
+				deliveries = redis.call('XPENDING', stream, group, e[1], e[1], 1)[1][4]
+			end
+			answer[#answer + 1] = e[1]
+			answer[#answer + 1] = event
+			answer[#answer + 1] = deliveries
 		end
-		return {'given', got[1], event, redis.call('XPENDING', stream, group, got[1], got[1], 1)[1][4]}`
-	got, err := redis.NewScript(script).Run(ctx, c.o.Redis, []string{s.key, s.dead, s.seen(c.o.Group)},
-		c.o.Group, c.o.Name, c.o.ClaimAfter.Milliseconds(), c.o.GroupTTL.Milliseconds(),
-		string(last.verdict), last.turn.entry, last.turn.delivery, last.turn.event, last.reason).Slice()
+		return answer`
+	args := make([]any, 0, 11+len(last.done)+len(last.rest))
+	args = append(args, c.o.Group, c.o.Name, c.o.ClaimAfter.Milliseconds(), c.o.GroupTTL.Milliseconds(), batch,
+		string(last.verdict), last.tried.id, last.tried.delivery, last.tried.event, last.reason, len(last.done))
+	for _, entries := range [][]entry{last.done, last.rest} {
+		for _, e := range entries {
+			args = append(args, e.id)
+		}
+	}
+	got, err := redis.NewScript(script).Run(ctx, c.o.Redis, []string{s.key, s.dead, s.seen(c.o.Group)}, args...).Slice()
 	if err != nil {
 		return turn{}, failed(err)
 	}
-	var t turn
-	if len(got) == 4 {
+	return readTurn(got)
+}
+
+// readTurn reads the answer of the script of next: the state, the newest entry, then id, event and number of delivery of
+// each event.
+func readTurn(got []any) (t turn, err error) {
+	if len(got) >= 2 && len(got)%3 == 2 {
 		word, _ := got[0].(string)
 		t.state = state(word)
-		t.entry, _ = got[1].(string)
-		t.event, _ = got[2].(string)
-		n, _ := got[3].(int64)
-		t.delivery = int(n)
+		t.newest, _ = got[1].(string)
+		for i := 2; i < len(got); i += 3 {
+			var e entry
+			e.id, _ = got[i].(string)
+			e.event, _ = got[i+1].(string)
+			n, _ := got[i+2].(int64)
+			e.delivery = int(n)
+			t.entries = append(t.entries, e)
+		}
 	}
-	if t.state == "" || (t.state != busy && t.entry == "") {
+	if t.state == "" || (t.state == given) != (len(t.entries) > 0) {
 		return turn{}, failed(fmt.Errorf("unexpected answer %v", got))
 	}
 	return t, nil
