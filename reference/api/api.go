@@ -7,9 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"mime"
 	"net"
 	"net/http"
 	"sync"
@@ -209,37 +207,6 @@ func (s *Server) answerRegister(w http.ResponseWriter, r *http.Request) (code in
 		return fail(w, err), "invalid"
 	}
 	return fail(w, err), "failed"
-}
-
-// badRequest is an error whose text is the client's fault and the client's to
-// read.
-type badRequest string
-
-func (e badRequest) Error() string { return string(e) }
-
-var errTooLarge = errors.New("request body is too large")
-
-// decode reads one JSON document of at most limit bytes into v, strictly.
-func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
-	if h := r.Header.Get("Content-Type"); h != "" {
-		if kind, _, err := mime.ParseMediaType(h); err != nil || kind != "application/json" {
-			return badRequest("content type must be application/json")
-		}
-	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
-	d.DisallowUnknownFields()
-	err := d.Decode(v)
-	if err == nil {
-		if _, err = d.Token(); err == nil {
-			return badRequest("request body holds more than one JSON document")
-		} else if errors.Is(err, io.EOF) {
-			return nil
-		}
-	}
-	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return fmt.Errorf("%w: at most %d bytes are allowed", errTooLarge, large.Limit)
-	}
-	return badRequest("request body is not the JSON expected")
 }
 
 func invalidName(err error) bool {

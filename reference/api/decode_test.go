@@ -1,7 +1,9 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,7 +13,7 @@ import (
 // FuzzDecode pins that no body gets through with less or more than one document
 // of the right shape, and that a refusal is never an internal error.
 func FuzzDecode(f *testing.F) {
-	for _, s := range []string{`{"name":"abc"}`, `{"name":"abc"} `, `{}`, `null`, ``, `{"name":"abc"}{}`, `{"name":1}`, `{"x":"y"}`, "\xff", strings.Repeat("[", 100)} {
+	for _, s := range []string{`{"name":"abc"}`, `{"name":"abc"} `, `{}`, `null`, ``, `{"name":"abc"}{}`, `{"name":1}`, `{"x":"y"}`, `{"name":"a","name":"b"}`, `{"name":"a","n\u0061ME":"b"}`, `{"name":"\"name\":"}`, "\xff", strings.Repeat("[", 100)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
@@ -24,6 +26,9 @@ func FuzzDecode(f *testing.F) {
 			if trimmed := strings.TrimSpace(body); len(body) > 64 || (trimmed != "null" && !strings.HasPrefix(trimmed, "{")) {
 				t.Errorf("decode(%q) succeeded", body)
 			}
+			if n := fields(t, body); n > 1 { // there is no second field that has another name
+				t.Errorf("decode(%q) succeeded with %d fields", body, n)
+			}
 			return
 		}
 		recorder := httptest.NewRecorder()
@@ -35,4 +40,21 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("decode(%q) = %v, answered with %d, want %d", body, err, got, want)
 		}
 	})
+}
+
+// fields counts the fields of an object of strings, or nulls, or of null.
+func fields(t *testing.T, body string) (n int) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(body)); ; n++ {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return max(0, n-1) / 2 // the braces, and a name with each value
+		}
+		if err != nil {
+			t.Fatalf("fields of %q: %v", body, err)
+		}
+		if token == nil && n == 0 {
+			return 0
+		}
+	}
 }

