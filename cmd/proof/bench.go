@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -57,6 +58,7 @@ type duel struct {
 	goal             float64
 	path, peer       string // the former begins behind the checker's URL
 	localCache       int    // see local.Options
+	warm             bool   // Redis knows every name before the first turn
 	pathLua, peerLua string
 }
 
@@ -101,13 +103,18 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 		{what: "check answered by the Bloom filter / bare net/http", goal: 0.75, path: check + "nobodyhasthis", peer: peers.url + "/hello"},
 		{what: "check answered by the local cache / bare net/http", goal: 0.75, path: check + load.Name(0), peer: peers.url + "/hello"},
 		{
-			what: "check answered by Redis / bare GET behind net/http", goal: 0.8, localCache: 1, // holds next to nothing
+			what: "check answered by Redis / bare GET behind net/http", goal: 0.8, warm: true, localCache: 1, // holds next to nothing
 			pathLua: b.namesLua(check), peer: peers.url, peerLua: b.namesLua("/get?name="),
 		},
 		{
 			what: "registration / bare upsert behind net/http", goal: 0.6,
 			pathLua: postLua("/v1/register", "p"), peer: peers.url, peerLua: postLua("/upsert", "b"),
 		},
+	}
+	if _, err := fmt.Fprintf(out, "wrk -t2 -c64 over loopback, %d turns of %s for each side, one after the other, after one to warm up; "+
+		"ratio: median of neighbouring turns.\nBoth sides are in one process and have one Redis and one PostgreSQL, commits that wait "+
+		"for the disk, %d connections to it each. What follows registrations runs beside them, and is over before the peer's turn.\n", b.rounds, b.duration, peerPool); err != nil {
+		return err
 	}
 	if b.profile != "" {
 		stop, err := startProfile(b.profile)
@@ -135,6 +142,11 @@ func (b *bench) arrange(ctx context.Context, prefix string, o local.Options, d d
 		return err
 	}
 	defer func() { err = errors.Join(err, path.Close()) }()
+	if d.warm {
+		if err := path.Service.Redis.MarkAllTaken(ctx, b.taken()); err != nil {
+			return err
+		}
+	}
 	d.path = path.URL + d.path
 	return b.fight(ctx, prefix, d, path, out)
 }
@@ -221,11 +233,22 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// taken yields the names that are taken.
+func (b *bench) taken() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range b.names {
+			if !yield(load.Name(i)) {
+				return
+			}
+		}
+	}
+}
+
 // namesLua asks for taken names at random.
 func (b *bench) namesLua(prefix string) string {
 	var list strings.Builder
-	for i := range b.names {
-		fmt.Fprintf(&list, "%q,", load.Name(i))
+	for n := range b.taken() {
+		fmt.Fprintf(&list, "%q,", n)
 	}
 	return fmt.Sprintf("local names = {%s}\nrequest = function() return wrk.format(\"GET\", %q .. names[math.random(#names)]) end\n", list.String(), prefix)
 }

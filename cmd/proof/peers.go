@@ -15,6 +15,9 @@ import (
 	"github.com/regpath/diagnose/reference/load"
 )
 
+// peerPool is how many connections to PostgreSQL the path's four shards have together, and the peer.
+const peerPool = 32
+
 // peers is a bare server: one handler for each duel, with the driver that the
 // path uses and nothing around it.
 type peers struct {
@@ -27,7 +30,7 @@ func startPeers(ctx context.Context, redisAddr, dsn string, names int) (*peers, 
 	if err != nil {
 		return nil, fmt.Errorf("peer database: %w", err)
 	}
-	config.MaxConns = 32 // as many as the path's four shards have together
+	config.MaxConns = peerPool
 	db, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("peer database: %w", err)
