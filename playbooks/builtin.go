@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-//go:embed builtin/*.yaml
+//go:embed builtin/*.yaml builtin/*/*.yaml
 var builtin embed.FS
 
 // TestSuffix ends the names of files of unit tests.

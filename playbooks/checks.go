@@ -31,7 +31,7 @@ func (d *document) optional(t text, path string) string {
 
 // faulty says whether something was said about the path already.
 func (d *document) faulty(path string) bool {
-	return slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Path == path })
+	return slices.ContainsFunc(d.faults, func(f Fault) bool { return f.File == d.file && f.Path == path })
 }
 
 // reference checks that a text names one of the known.
@@ -43,7 +43,7 @@ func (d *document) reference(t text, path, what string, known []string) {
 
 // faultyBelow says whether something was said about the path or what is in it.
 func (d *document) faultyBelow(path string) bool {
-	return slices.ContainsFunc(d.faults, func(f Fault) bool { return strings.HasPrefix(f.Path, path) })
+	return slices.ContainsFunc(d.faults, func(f Fault) bool { return f.File == d.file && strings.HasPrefix(f.Path, path) })
 }
 
 // entries calls each with the entries of a mapping.

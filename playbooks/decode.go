@@ -8,12 +8,12 @@ import "reflect"
 // no fault quotes a value, provided that the yaml.Unmarshalers in it do not.
 // name is used in messages only.
 func DecodeStrict(name string, data []byte, into any) error {
-	d := &document{file: name, what: "a configuration", discreet: true}
+	d := &document{sheet: sheet{file: name}, what: "a configuration", discreet: true}
 	if root := d.parse(data); root != nil {
 		d.decode(root, reflect.ValueOf(into).Elem(), "")
 	}
 	if len(d.faults) > 0 {
-		byPlace(d.faults)
+		byPlace(d.faults, nil)
 		return &LoadError{Faults: d.faults}
 	}
 	return nil

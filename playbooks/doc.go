@@ -48,6 +48,13 @@
 // that no matched cause explains is a root, unless an undecided cause would
 // explain it: then it is listed, at confidence low, but it proves nothing.
 //
+// # Parts
+//
+// A long playbook is written in several files. Its head has the name and says
+// which files, in its folder or below, hold steps, causes, healthy and remarks:
+//
+//	parts: [registration-path/bloom.yaml, registration-path/redis.yaml]
+//
 // # Words
 //
 // A condition may have words for a human, a sentence with facts in braces, which

@@ -97,9 +97,14 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// byPlace sorts the faults of one file by line and column.
-func byPlace(faults []Fault) {
+// byPlace sorts faults by line and column within their file, the files in the
+// given order.
+func byPlace(faults []Fault, files []string) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+		return cmp.Or(
+			cmp.Compare(slices.Index(files, a.File), slices.Index(files, b.File)),
+			cmp.Compare(a.Line, b.Line),
+			cmp.Compare(a.Column, b.Column),
+		)
 	})
 }

@@ -3,7 +3,6 @@ package playbooks
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"reflect"
 	"regexp"
@@ -16,36 +15,6 @@ import (
 	"github.com/regpath/diagnose/probes"
 )
 
-// File is one playbook as written.
-type File struct {
-	// Name is used in messages only.
-	Name string
-	Data []byte
-}
-
-// Files reads the files of fsys that match the patterns (see [fs.Glob]), in
-// the order of the patterns. A pattern that matches nothing is an error.
-func Files(fsys fs.FS, patterns ...string) ([]File, error) {
-	var files []File
-	for _, pattern := range patterns {
-		names, err := fs.Glob(fsys, pattern)
-		if err != nil {
-			return nil, fmt.Errorf("pattern %q: %w", pattern, err)
-		}
-		if len(names) == 0 {
-			return nil, fmt.Errorf("playbook %q: %w", pattern, fs.ErrNotExist)
-		}
-		for _, name := range names {
-			data, err := fs.ReadFile(fsys, name)
-			if err != nil {
-				return nil, fmt.Errorf("playbook: %w", err)
-			}
-			files = append(files, File{Name: name, Data: data})
-		}
-	}
-	return files, nil
-}
-
 // Load checks and compiles playbooks and makes their probes, in the order of
 // the files. It does no I/O. If anything is wrong with any of them it returns
 // a *[LoadError] with every fault of all files.
@@ -56,16 +25,17 @@ func Load(catalog probes.Catalog, files ...File) ([]*Playbook, error) {
 		home      = map[string]string{} // playbook name to file
 	)
 	for _, f := range files {
-		l := &loader{document: document{file: f.Name, what: "a playbook"}, catalog: catalog}
-		p := l.load(f.Data)
+		l := &loader{document: document{sheet: sheet{file: f.Name}, what: "a playbook"}, catalog: catalog}
+		p := l.load(f)
 		if p != nil && p.Name != "" {
 			if first, dup := home[p.Name]; dup {
+				l.turn(l.head)
 				l.add(l.name, "name", fmt.Sprintf("duplicate playbook %q, also in %s", p.Name, first), "a name of its own")
 			} else {
 				home[p.Name] = f.Name
 			}
 		}
-		byPlace(l.faults)
+		byPlace(l.faults, l.names())
 		faults = append(faults, l.faults...)
 		playbooks = append(playbooks, p)
 	}
@@ -82,6 +52,13 @@ type (
 		Name    text         `yaml:"name"`
 		Title   text         `yaml:"title"`
 		Timeout text         `yaml:"timeout"`
+		Parts   []text       `yaml:"parts"`
+		Steps   []*yaml.Node `yaml:"steps"`
+		Causes  []*yaml.Node `yaml:"causes"`
+		Healthy []*yaml.Node `yaml:"healthy"`
+		Remarks []*yaml.Node `yaml:"remarks"`
+	}
+	partFile struct {
 		Steps   []*yaml.Node `yaml:"steps"`
 		Causes  []*yaml.Node `yaml:"causes"`
 		Healthy []*yaml.Node `yaml:"healthy"`
@@ -153,17 +130,20 @@ var (
 	dashedID = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 )
 
-// loader turns one file into a playbook.
+// loader turns one file, with its parts, into a playbook.
 type loader struct {
 	document
 	catalog    probes.Catalog
 	vocabulary *vocabulary
 	name       *yaml.Node
+	head       sheet
+	parts      []sheet
 }
 
 // load returns nil, or a playbook that is not to be used, if there are faults.
-func (l *loader) load(data []byte) *Playbook {
-	root := l.parse(data)
+func (l *loader) load(f File) *Playbook {
+	root := l.parse(f.Data)
+	l.head = l.sheet
 	if root == nil || !l.is(root, yaml.MappingNode, "", "a mapping") {
 		return nil
 	}
@@ -179,30 +159,37 @@ func (l *loader) load(data []byte) *Playbook {
 	if file.Name.set() {
 		l.name = file.Name.node
 	}
-	if len(file.Steps) == 0 && !l.faulty("steps") {
+	all := l.gather(file, f.Parts)
+	if len(all.steps) == 0 && !l.faulty("steps") {
+		l.turn(l.head)
 		l.add(root, "steps", "no steps", "at least one")
 	}
 	var stepFiles []stepFile
-	for i, n := range file.Steps {
-		s, f := l.step(n, fmt.Sprintf("steps[%d]", i), p)
+	for _, e := range all.steps {
+		l.turn(e.sheet)
+		s, f := l.step(e.node, e.path, p)
 		stepFiles = append(stepFiles, f)
 		p.Steps = append(p.Steps, s)
 	}
 	var err error
 	if l.vocabulary, err = newVocabulary(p.Steps); err != nil {
+		l.turn(l.head)
 		l.add(root, "steps", err.Error(), "")
 		return nil
 	}
 	p.vocabulary = l.vocabulary
-	for i, f := range stepFiles {
-		l.rules(file.Steps[i], f.Rules, fmt.Sprintf("steps[%d].rules", i), p.Steps[i])
+	for i, e := range all.steps {
+		l.turn(e.sheet)
+		l.rules(e.node, stepFiles[i].Rules, e.path+".rules", p.Steps[i])
 	}
-	l.causes(file.Causes, p)
-	for i, n := range file.Healthy {
-		p.Healthy = append(p.Healthy, l.vital(n, fmt.Sprintf("healthy[%d]", i)))
+	l.causes(all.causes, p)
+	for _, e := range all.healthy {
+		l.turn(e.sheet)
+		p.Healthy = append(p.Healthy, l.vital(e.node, e.path))
 	}
-	for i, n := range file.Remarks {
-		p.Remarks = append(p.Remarks, l.remark(n, fmt.Sprintf("remarks[%d]", i)))
+	for _, e := range all.remarks {
+		l.turn(e.sheet)
+		p.Remarks = append(p.Remarks, l.remark(e.node, e.path))
 	}
 	return p
 }

@@ -11,31 +11,31 @@ import (
 )
 
 // causes reads the causes and checks how they refer to each other.
-func (l *loader) causes(nodes []*yaml.Node, p *Playbook) {
+func (l *loader) causes(entries []entry, p *Playbook) {
 	var files []causeFile
 	var ids []string
-	for i, n := range nodes {
-		path := fmt.Sprintf("causes[%d]", i)
+	for _, e := range entries {
+		l.turn(e.sheet)
 		var f causeFile
-		l.decode(n, reflect.ValueOf(&f).Elem(), path)
-		h := l.cause(n, f, path)
+		l.decode(e.node, reflect.ValueOf(&f).Elem(), e.path)
+		h := l.cause(e.node, f, e.path)
 		if h.ID != "" && slices.Contains(ids, h.ID) {
-			l.add(f.ID.node, path+".id", fmt.Sprintf("duplicate cause %q", h.ID), "an id of its own")
+			l.add(f.ID.node, e.path+".id", fmt.Sprintf("duplicate cause %q", h.ID), "an id of its own")
 		}
 		ids = append(ids, h.ID)
 		files = append(files, f)
 		p.Causes = append(p.Causes, h)
 	}
 	for i, f := range files {
+		l.turn(entries[i].sheet)
 		for j, t := range f.Explains {
-			path := fmt.Sprintf("causes[%d].explains[%d]", i, j)
-			l.reference(t, path, "cause", ids)
+			l.reference(t, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), "cause", ids)
 		}
 		if f.MistakenFor != nil {
-			l.lookalikes(f.MistakenFor, fmt.Sprintf("causes[%d].mistaken_for", i), p.Causes[i], ids)
+			l.lookalikes(f.MistakenFor, entries[i].path+".mistaken_for", p.Causes[i], ids)
 		}
 	}
-	l.cycles(files, p.Causes)
+	l.cycles(entries, files, p.Causes)
 }
 
 func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
@@ -195,7 +195,7 @@ func (l *loader) signal(n *yaml.Node, path string) Indication {
 
 // cycles notes every reference that closes a circle of explanations: with one
 // there would be no root.
-func (l *loader) cycles(files []causeFile, causes []*Hypothesis) {
+func (l *loader) cycles(entries []entry, files []causeFile, causes []*Hypothesis) {
 	const (
 		fresh = iota
 		onPath
@@ -215,7 +215,8 @@ func (l *loader) cycles(files []causeFile, causes []*Hypothesis) {
 				visit(next)
 			case state[next] == onPath:
 				circle := append(slices.Clone(trail[slices.Index(trail, t.Value):]), t.Value)
-				l.add(t.node, fmt.Sprintf("causes[%d].explains[%d]", i, j), "causes explain each other in a circle: "+strings.Join(circle, ", "), "a chain that ends")
+				l.turn(entries[i].sheet)
+				l.add(t.node, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), "causes explain each other in a circle: "+strings.Join(circle, ", "), "a chain that ends")
 			}
 		}
 		trail = trail[:len(trail)-1]

@@ -2,12 +2,10 @@ package playbooks_test
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/regpath/diagnose/playbooks"
@@ -146,19 +144,5 @@ func TestDefaults(t *testing.T) {
 	}
 	if s := p.Causes[1].Signals; s[0].Weight != 3 || s[1].Weight != 1 {
 		t.Errorf("weights %+v, want 3 and 1", s)
-	}
-}
-
-func TestFiles(t *testing.T) {
-	fsys := fstest.MapFS{"b.yaml": {Data: []byte("b")}, "a.yaml": {Data: []byte("a")}, "c.txt": {}}
-	got, err := playbooks.Files(fsys, "*.yaml")
-	if err != nil || len(got) != 2 || got[0].Name != "a.yaml" || string(got[1].Data) != "b" {
-		t.Errorf("got %v, %v; want a.yaml and b.yaml", got, err)
-	}
-	if _, err := playbooks.Files(fsys, "none.yaml"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing file: got %v, want %v", err, fs.ErrNotExist)
-	}
-	if _, err := playbooks.Files(fsys, "[", "a.yaml"); err == nil {
-		t.Error("bad pattern: got no error")
 	}
 }

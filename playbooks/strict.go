@@ -18,13 +18,19 @@ import (
 // place. yaml.v3's own strict mode stops at lines and loses KnownFields as
 // soon as a type has an UnmarshalYAML, so the tree is walked here.
 type document struct {
-	file string
+	sheet
+
 	// what the file should hold: "a playbook".
 	what string
 	// discreet keeps values out of faults, where they may be secrets.
 	discreet bool
-	lines    []string
 	faults   []Fault
+}
+
+// sheet is the file that is being read: faults are placed in it.
+type sheet struct {
+	file  string
+	lines []string
 }
 
 // text is a string that remembers where it stood, so that what is wrong inside

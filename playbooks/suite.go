@@ -69,10 +69,10 @@ type suiteLoader struct {
 // returns a *[LoadError] with every fault; if the playbook cannot be had, what
 // Surroundings said of it. The package documentation describes the file.
 func LoadSuite(f File, around Surroundings) (*Suite, error) {
-	l := &suiteLoader{document: document{file: f.Name, what: "tests of a playbook"}, around: around, suite: &Suite{File: f.Name}}
+	l := &suiteLoader{document: document{sheet: sheet{file: f.Name}, what: "tests of a playbook"}, around: around, suite: &Suite{File: f.Name}}
 	err := l.load(f.Data)
 	if len(l.faults) > 0 {
-		byPlace(l.faults)
+		byPlace(l.faults, nil)
 		return nil, &LoadError{Faults: l.faults}
 	}
 	if err != nil {

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -26,11 +24,11 @@ and for good. Without an argument it is the page of the built-in playbooks.`,
 func docs(paths []string, out io.Writer) error {
 	var files []playbooks.File
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
+		f, err := playbooks.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("read playbook: %w", err)
+			return err
 		}
-		files = append(files, playbooks.File{Name: filepath.Clean(path), Data: data})
+		files = append(files, f)
 	}
 	if len(files) == 0 {
 		var err error

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,12 +42,12 @@ func lint(paths []string, std streams) error {
 			errs = append(errs, err)
 			continue
 		}
-		data, err := os.ReadFile(path)
+		f, err := playbooks.ReadFile(path)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("read playbook: %w", err))
+			errs = append(errs, err)
 			continue
 		}
-		files = append(files, playbooks.File{Name: filepath.Clean(path), Data: data})
+		files = append(files, f)
 	}
 	loaded, err := playbooks.Load(s.catalog, files...)
 	if err := errors.Join(append([]error{err}, errs...)...); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // ownCause is all that it takes to add a cause: one block of YAML.
-const ownCause = `
+const ownCause = `causes:
   - id: empty-path
     title: Nobody asks the service anything
     layer: redis
@@ -41,14 +41,14 @@ tests:
       ruled_out: [empty-path]
 `
 
-// TestNewCause adds a cause at run time, with one block in a copy of the
-// shipped playbook and one file of tests: run, replay, test, lint and docs
+// TestNewCause adds a cause at run time, with one more part in a copy
+// of the shipped playbook and one file of tests: run, replay, test, lint and docs
 // take it.
 func TestNewCause(t *testing.T) {
 	t.Parallel()
-	dir := folder(t, map[string]string{
-		"registration-path.yaml": builtinText(t) + ownCause, "registration-path_test.yaml": ownTest,
-	})
+	texts := builtinTexts(t, "\nparts:\n", "\nparts:\n  - own.yaml\n")
+	texts["own.yaml"], texts["registration-path_test.yaml"] = ownCause, ownTest
+	dir := folder(t, texts)
 	playbook, recording := filepath.Join(dir, "registration-path.yaml"), filepath.Join(dir, "recording.json")
 
 	// A service that serves the contract and is asked nothing.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,11 +18,11 @@ func loadPlaybooks(catalog probes.Catalog, paths []string) (map[string]*playbook
 	}
 	var own []playbooks.File
 	for _, path := range paths {
-		data, err := os.ReadFile(path)
+		f, err := playbooks.ReadFile(path)
 		if err != nil {
-			return nil, fmt.Errorf("read playbook: %w", err)
+			return nil, err
 		}
-		own = append(own, playbooks.File{Name: filepath.Clean(path), Data: data})
+		own = append(own, f)
 	}
 	byName := map[string]*playbooks.Playbook{}
 	for _, files := range [][]playbooks.File{builtin, own} {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -86,11 +85,11 @@ func (f *replayFlags) choose(recorded playbooks.Report) (*playbooks.Playbook, er
 		if f.playbook != "" {
 			return nil, errors.New("give the playbook either by --playbook or by --playbook-file")
 		}
-		data, err := os.ReadFile(f.file)
+		file, err := playbooks.ReadFile(f.file)
 		if err != nil {
-			return nil, fmt.Errorf("read playbook: %w", err)
+			return nil, err
 		}
-		loaded, err := playbooks.Load(catalog, playbooks.File{Name: filepath.Clean(f.file), Data: data})
+		loaded, err := playbooks.Load(catalog, file)
 		if err != nil {
 			return nil, err
 		}

@@ -84,19 +84,25 @@ func TestReplayRefusesAndExplains(t *testing.T) {
 	f(exitUsage, "either by", old, "--playbook", "nope", "--playbook-file", "nope")
 	f(exitUsage, "want text or json", old, "--output", "xml")
 	f(exitUsage, "no such file", old, "--playbook-file", "nope")
-	f(exitUsage, "did you mean", old, "--playbook-file", write(t, "bad.yaml", strings.Replace(builtinText(t), "bloom.fill_ratio > 0.5", "bloom.fil_ratio > 0.5", 1)))
-	renamed := write(t, "mine.yaml", strings.Replace(builtinText(t), "name: registration-path", "name: mine", 1))
+	bad := filepath.Join(folder(t, builtinTexts(t, "bloom.fill_ratio > 0.5", "bloom.fil_ratio > 0.5")), "registration-path.yaml")
+	f(exitUsage, "did you mean", old, "--playbook-file", bad)
+	renamed := filepath.Join(folder(t, builtinTexts(t, "name: registration-path\n", "name: mine\n")), "registration-path.yaml")
 	f(exitInconclusive, "Playbook mine", old, "--playbook-file", renamed)
 }
 
-// builtinText is the shipped playbook as written.
-func builtinText(t *testing.T) string {
+// builtinTexts is the shipped playbook as written, by file, with old replaced by
+// new everywhere.
+func builtinTexts(t *testing.T, oldnew ...string) map[string]string {
 	t.Helper()
 	files, err := playbooks.Builtin()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(files[0].Data)
+	texts := map[string]string{}
+	for _, f := range append(files[0].Parts, files[0]) {
+		texts[strings.TrimPrefix(f.Name, "builtin/")] = strings.NewReplacer(oldnew...).Replace(string(f.Data))
+	}
+	return texts
 }
 
 func TestRecordRefusesInTime(t *testing.T) {

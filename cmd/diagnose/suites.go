@@ -71,12 +71,11 @@ func (s *suites) beside(f playbooks.File) playbooks.Surroundings {
 	dir := filepath.Dir(f.Name)
 	return playbooks.Surroundings{
 		Playbook: func(name string) (*playbooks.Playbook, error) {
-			path := filepath.Join(dir, name)
-			data, err := os.ReadFile(path)
+			f, err := playbooks.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				return nil, err
 			}
-			return s.load(playbooks.File{Name: path, Data: data})
+			return s.load(f)
 		},
 		Recording: func(path string) (playbooks.Report, error) { return readRecording(filepath.Join(dir, path)) },
 	}
