@@ -7,8 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-
-	"gopkg.in/yaml.v3"
 )
 
 // File is one playbook, or one file of its tests, as written.
@@ -60,14 +58,8 @@ func readFile(name, dir string, read func(string) ([]byte, error), join func(...
 		return File{}, fmt.Errorf("playbook: %w", err)
 	}
 	f := File{Name: name, Data: data}
-	var head struct {
-		Parts []string `yaml:"parts"`
-	}
-	if err := yaml.Unmarshal(data, &head); err != nil {
-		return f, nil //nolint:nilerr // Load says what is wrong with the file, with its place
-	}
 	var missing []error
-	for _, part := range head.Parts {
+	for _, part := range partsOf(data) {
 		if !fs.ValidPath(part) {
 			missing = append(missing, fmt.Errorf("playbook %s: parts: %q is no path below the folder of the playbook, such as name/redis.yaml", name, part))
 			continue
@@ -81,4 +73,22 @@ func readFile(name, dir string, read func(string) ([]byte, error), join func(...
 		f.Parts = append(f.Parts, File{Name: partName, Data: data})
 	}
 	return f, errors.Join(missing...)
+}
+
+// partsOf returns what a playbook names under "parts", as far as it can be read:
+// Load says what is wrong with it.
+func partsOf(data []byte) (parts []string) {
+	root := new(document).parse(data)
+	if root == nil {
+		return nil
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value != "parts" {
+			continue
+		}
+		for _, part := range root.Content[i+1].Content {
+			parts = append(parts, part.Value)
+		}
+	}
+	return parts
 }

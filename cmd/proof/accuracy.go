@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -21,66 +23,72 @@ import (
 	"github.com/regpath/diagnose/reference/fault"
 )
 
-// accuracy runs labelled scenarios through the shipped binary and counts how
-// often it names the injected cause.
+// accuracy runs labelled cases through the shipped binary and counts how often
+// it names the injected cause.
 type accuracy struct {
 	binary   string
+	checker  string
 	embedded bool
 	real     bool
+	clinic   bool
 	rounds   int
 	sample   time.Duration
 	seed     uint64
 	record   string
 	minTop1  float64
 	only     []string
+	list     bool
 }
 
 func newAccuracy() *cobra.Command {
 	a := accuracy{}
 	cmd := &cobra.Command{
 		Use:   "accuracy",
-		Short: "Run every labelled scenario and print the confusion matrix",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), os.Stdout) },
+		Short: "Run every labelled case and print the confusion matrix",
+		Long: `accuracy runs two kinds of cases, all of them with load:
+
+  the scenarios of diagnose demo, whole from the alert to the report, on the
+  embedded back ends and on real ones;
+
+  the ailments: a checker of its own process on real back ends, hurt from
+  outside in several ways and degrees per cause, healthy ones under strain,
+  pairs of independent faults, and agents that are kept from a layer.
+
+It fails if a cause that was not injected is named, or too few are found.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), os.Stdout) },
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&a.binary, "diagnose", "", "the binary to prove (default the one beside this)")
-	fs.BoolVar(&a.embedded, "embedded", true, "run on the embedded back ends")
-	fs.BoolVar(&a.real, "real", true, "run on real back ends")
-	fs.IntVar(&a.rounds, "rounds", 1, "times to run every scenario")
+	fs.StringVar(&a.checker, "checker", "", "the checker to hurt (default the one beside this)")
+	fs.BoolVar(&a.embedded, "embedded", true, "run the demo's scenarios on the embedded back ends")
+	fs.BoolVar(&a.real, "real", true, "run the demo's scenarios on real back ends")
+	fs.BoolVar(&a.clinic, "ailments", true, "run the ailments")
+	fs.IntVar(&a.rounds, "rounds", 1, "times to run every case")
 	fs.DurationVar(&a.sample, "sample", 0, "stop after this long and judge what was run (default everything)")
 	fs.Uint64Var(&a.seed, "seed", uint64(time.Now().UnixNano()), "order of the runs")
 	fs.Float64Var(&a.minTop1, "min-top1", 1, "share of the runs that must name the injected cause; the others must be inconclusive")
 	fs.StringVar(&a.record, "record", "", "folder to keep every report in")
-	fs.StringSliceVar(&a.only, "only", nil, "scenarios to run (default all)")
+	fs.StringSliceVar(&a.only, "only", nil, "cases to run, by the beginning of their names (default all)")
+	fs.BoolVar(&a.list, "list", false, "list the cases instead")
 	return cmd
 }
 
 // trial is one run to make.
 type trial struct {
-	scenario fault.Scenario
-	real     bool
-}
-
-func (t trial) String() string {
-	if t.real {
-		return t.scenario.Name + " (real)"
-	}
-	return t.scenario.Name + " (embedded)"
-}
-
-// expected is the label: the cause, or healthy.
-func (t trial) expected() string {
-	if t.scenario.Cause == "" {
-		return string(playbooks.Healthy)
-	}
-	return t.scenario.Cause
+	name  string
+	label label
+	// run returns the report, as the shipped binary writes it.
+	run func(ctx context.Context) ([]byte, error)
 }
 
 func (a *accuracy) run(ctx context.Context, out io.Writer) error {
-	if a.binary == "" {
+	for binary, name := range map[*string]string{&a.binary: "diagnose", &a.checker: "checker"} {
+		if *binary != "" {
+			continue
+		}
 		var err error
-		if a.binary, err = beside("diagnose"); err != nil {
+		if *binary, err = beside(name); err != nil {
 			return err
 		}
 	}
@@ -96,25 +104,34 @@ func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 	var s score
 	started := time.Now()
 	for _, t := range a.trials() {
+		if a.list {
+			if _, err := fmt.Fprintln(out, t.name); err != nil {
+				return err
+			}
+			continue
+		}
 		if a.sample > 0 && time.Since(started) > a.sample {
 			break
 		}
 		report, err := a.try(ctx, t, schema)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t, err)
+			return fmt.Errorf("%s: %w", t.name, err)
 		}
-		found := s.add(t.expected(), report)
-		if _, err := fmt.Fprintf(out, "%-28s expected %-22s found %-22s in %d ms\n", t, t.expected(), found, report.DurationMS); err != nil {
+		found := s.add(t.label, report)
+		if _, err := fmt.Fprintf(out, "%-60s found %-22s in %d ms\n", t.name, found, report.DurationMS); err != nil {
 			return err
 		}
 	}
-	if s.runs == 0 {
+	switch {
+	case a.list:
+		return nil
+	case s.runs == 0:
 		return errors.New("nothing was run")
 	}
 	if err := s.print(out); err != nil {
 		return err
 	}
-	if s.wrong > 0 || float64(s.right) < a.minTop1*float64(s.runs) {
+	if s.wrong > 0 || s.halfBlindBad > 0 || float64(s.right) < a.minTop1*float64(s.runs) {
 		return fmt.Errorf("%d of %d runs did not name the injected cause, %d named another", s.runs-s.right, s.runs, s.wrong)
 	}
 	return nil
@@ -124,54 +141,106 @@ func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 func (a *accuracy) trials() []trial {
 	var all []trial
 	for range a.rounds {
-		for _, s := range fault.Scenarios(1, time.Second) { // the load itself is the demo's business
-			if len(a.only) > 0 && !slices.Contains(a.only, s.Name) {
-				continue
-			}
-			if a.embedded {
-				all = append(all, trial{s, false})
-			}
-			if a.real {
-				all = append(all, trial{s, true})
+		if a.embedded {
+			all = append(all, a.demos("embedded")...)
+		}
+		if a.real {
+			all = append(all, a.demos("real", "--real")...)
+		}
+		if a.clinic {
+			for _, one := range ailments() {
+				all = append(all, trial{one.String(), one.label, func(ctx context.Context) ([]byte, error) { return a.treat(ctx, one) }})
 			}
 		}
 	}
-	r := rand.New(rand.NewPCG(a.seed, 0))
-	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = slices.DeleteFunc(all, func(t trial) bool {
+		return len(a.only) > 0 && !slices.ContainsFunc(a.only, func(o string) bool { return strings.HasPrefix(t.name, o) })
+	})
+	if !a.list {
+		r := rand.New(rand.NewPCG(a.seed, 0))
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	}
 	return all
 }
 
-// try runs the demo and returns its report, which must satisfy the schema.
-func (a *accuracy) try(ctx context.Context, t trial, schema *jsonschema.Schema) (playbooks.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
-	defer cancel()
-	args := []string{"demo", "--scenario", t.scenario.Name, "--output", "json"}
-	if t.real {
-		args = append(args, "--real")
+// demos are the scenarios of the demo, on one kind of back ends.
+func (a *accuracy) demos(kind string, flags ...string) (all []trial) {
+	for _, s := range fault.Scenarios(1, time.Second) { // the load itself is the demo's business
+		var l label
+		if s.Cause != "" {
+			l.roots = []string{s.Cause}
+		}
+		args := append([]string{"demo", "--scenario", s.Name, "--output", "json"}, flags...)
+		all = append(all, trial{l.String() + "/demo " + s.Name + ", " + kind, l, func(ctx context.Context) ([]byte, error) { return a.diagnose(ctx, args...) }})
 	}
+	return all
+}
+
+// treat admits a patient, hurts him and has him diagnosed.
+func (a *accuracy) treat(ctx context.Context, one ailment) (report []byte, err error) {
+	pl := usual()
+	if one.prepare != nil {
+		one.prepare(&pl)
+	}
+	p, err := admit(ctx, a.checker, pl)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.discharge()) }()
+	for _, do := range []func(context.Context, *patient) error{one.hurt, one.blind} {
+		if do == nil {
+			continue
+		}
+		if err := do(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	if err := pause(ctx, pl.sick); err != nil {
+		return nil, err
+	}
+	return a.diagnose(ctx, append([]string{"run", "--output", "json"}, p.agent...)...)
+}
+
+// diagnose runs the shipped binary and returns what it writes.
+func (a *accuracy) diagnose(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, a.binary, args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && (!errors.As(err, &exit) || stdout.Len() == 0) {
-		return playbooks.Report{}, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return stdout.Bytes(), nil
+}
+
+// try makes a run and returns its report, which must satisfy the schema.
+func (a *accuracy) try(ctx context.Context, t trial, schema *jsonschema.Schema) (playbooks.Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	text, err := t.run(ctx)
+	if err != nil {
+		return playbooks.Report{}, err
 	}
 	if a.record != "" {
-		file := filepath.Join(a.record, fmt.Sprintf("%s-%d.json", t.scenario.Name, time.Now().UnixMilli()))
-		if err := os.WriteFile(file, stdout.Bytes(), 0o600); err != nil {
+		name := strings.Trim(nameParts().ReplaceAllString(t.name, "-"), "-")
+		file := filepath.Join(a.record, fmt.Sprintf("%s-%d.json", name, time.Now().UnixMilli()))
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			return playbooks.Report{}, fmt.Errorf("keep the report: %w", err)
 		}
 	}
 	var r playbooks.Report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+	if err := json.Unmarshal(text, &r); err != nil {
 		return r, fmt.Errorf("decode the report: %w", err)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(stdout.Bytes()))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return r, fmt.Errorf("decode the report: %w", err)
 	}
 	return r, schema.Validate(doc)
 }
+
+// nameParts matches what does not belong into a file's name.
+func nameParts() *regexp.Regexp { return regexp.MustCompile(`[^a-z0-9]+`) }
 
 func reportSchema() (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(playbooks.ReportSchema()))

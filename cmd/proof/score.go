@@ -6,38 +6,84 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/regpath/diagnose/playbooks"
 )
 
+// label is what a run must come to.
+type label struct {
+	// roots are the injected causes; none when the service is well.
+	roots []string
+	// blind names the step that the agent was kept from measuring: then a report
+	// without a cause is right as well, if it names that gap. Empty when it sees all.
+	blind string
+}
+
+func (l label) String() string { return named(l.roots, playbooks.Healthy) }
+
+// named joins causes, or is the verdict where there are none.
+func named(roots []string, verdict playbooks.Verdict) string {
+	if len(roots) == 0 {
+		return string(verdict)
+	}
+	return strings.Join(slices.Sorted(slices.Values(roots)), "+")
+}
+
 // score is a confusion matrix in the making.
 type score struct {
 	runs, right int
-	// wrong counts the runs that named a root which is not the injected one.
+	// wrong counts the runs that named a root which was not injected.
 	wrong int
-	// confidentWrong counts wrong roots of high confidence, healthyBlamed
-	// causes found where nothing was wrong.
-	confidentWrong, healthyBlamed int
-	cells                         map[string]map[string]int // expected → found → runs
+	// confidentWrong counts wrong roots of high confidence, healthyBlamed runs with
+	// a cause where nothing was wrong, halfBlindBad half-blind runs that are neither
+	// right nor inconclusive with the gap named.
+	confidentWrong, healthyBlamed, halfBlindBad int
+	cells                                       map[string]map[string]int // expected → found → runs
+	levels                                      map[playbooks.Confidence]*tally
+	took                                        []time.Duration
 }
 
-// add counts a report and returns what it found: the root's id or the verdict.
-func (s *score) add(expected string, r playbooks.Report) string {
-	found := string(r.Verdict)
-	if r.Verdict == playbooks.CauseFound { // an inconclusive report may hold suspicions
-		found = r.Causes[0].ID
-	}
-	s.runs++
-	if found == expected {
-		s.right++
-	} else if r.Verdict == playbooks.CauseFound {
-		s.wrong++
-		if r.Causes[0].Confidence == playbooks.High {
-			s.confidentWrong++
+// tally counts roots of one confidence.
+type tally struct{ named, right int }
+
+// add counts a report and returns what it found: its roots or the verdict.
+func (s *score) add(l label, r playbooks.Report) string {
+	var roots []string
+	wrong := false
+	for _, c := range r.Causes {
+		if r.Verdict != playbooks.CauseFound || c.Role != playbooks.Root { // an inconclusive report may hold suspicions
+			continue
+		}
+		roots = append(roots, c.ID)
+		injected := slices.Contains(l.roots, c.ID)
+		s.level(c.Confidence, injected)
+		if !injected {
+			wrong = true
+			if c.Confidence == playbooks.High {
+				s.confidentWrong++
+			}
 		}
 	}
-	if expected == string(playbooks.Healthy) && len(r.Causes) > 0 {
+	found, expected := named(roots, r.Verdict), l.String()
+	s.runs++
+	s.took = append(s.took, time.Duration(r.DurationMS)*time.Millisecond)
+	if wrong {
+		s.wrong++
+	}
+	if len(l.roots) == 0 && len(roots) > 0 {
 		s.healthyBlamed++
+	}
+	if l.blind != "" {
+		if found == expected || r.Verdict == playbooks.Inconclusive && slices.ContainsFunc(r.Gaps, func(g playbooks.Gap) bool { return g.Step == l.blind }) {
+			s.right++
+		} else {
+			s.halfBlindBad++
+		}
+		return found
+	}
+	if found == expected {
+		s.right++
 	}
 	if s.cells == nil {
 		s.cells = map[string]map[string]int{}
@@ -49,8 +95,25 @@ func (s *score) add(expected string, r playbooks.Report) string {
 	return found
 }
 
-// macroF1 is the mean over the expected labels of F1 = 2TP / (2TP + FP + FN).
+func (s *score) level(c playbooks.Confidence, right bool) {
+	if s.levels == nil {
+		s.levels = map[playbooks.Confidence]*tally{}
+	}
+	if s.levels[c] == nil {
+		s.levels[c] = &tally{}
+	}
+	s.levels[c].named++
+	if right {
+		s.levels[c].right++
+	}
+}
+
+// macroF1 is the mean over the expected labels of F1 = 2TP / (2TP + FP + FN);
+// 1 when nothing was asked but half-blind.
 func (s *score) macroF1() float64 {
+	if len(s.cells) == 0 {
+		return 1
+	}
 	sum := 0.0
 	for label, row := range s.cells {
 		tp := row[label]
@@ -66,8 +129,17 @@ func (s *score) macroF1() float64 {
 	return sum / float64(len(s.cells))
 }
 
+// median is the middle of the times to a verdict.
+func (s *score) median() time.Duration {
+	if len(s.took) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(s.took))[len(s.took)/2]
+}
+
 // print writes the matrix, a line for each expected label with what was found,
-// and the summary as its last line.
+// how often a root of each confidence was the injected one, and the summary as
+// its last line.
 func (s *score) print(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("\nexpected → found (runs)\n")
@@ -79,8 +151,15 @@ func (s *score) print(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%-24s → %s\n", expected, strings.Join(parts, ", "))
 	}
-	fmt.Fprintf(&b, "top1=%.3f macro_f1=%.3f confident_wrong=%d healthy_blamed=%d runs=%d\n",
-		float64(s.right)/float64(s.runs), s.macroF1(), s.confidentWrong, s.healthyBlamed, s.runs)
+	b.WriteString("\nconfidence: right of named\n")
+	for _, c := range []playbooks.Confidence{playbooks.High, playbooks.Medium, playbooks.Low} {
+		if t := s.levels[c]; t != nil {
+			fmt.Fprintf(&b, "%-7s %d of %d\n", c, t.right, t.named)
+		}
+	}
+	fmt.Fprintf(&b, "\nmedian seconds to the verdict: %.1f\n", s.median().Seconds())
+	fmt.Fprintf(&b, "top1=%.3f macro_f1=%.3f confident_wrong=%d healthy_blamed=%d halfblind_bad=%d runs=%d\n",
+		float64(s.right)/float64(s.runs), s.macroF1(), s.confidentWrong, s.healthyBlamed, s.halfBlindBad, s.runs)
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -9,17 +9,19 @@ import (
 )
 
 func reportOf(id string, c playbooks.Confidence) playbooks.Report {
-	return playbooks.Report{Verdict: playbooks.CauseFound, Causes: []playbooks.Cause{{ID: id, Confidence: c}}}
+	return playbooks.Report{Verdict: playbooks.CauseFound, Causes: []playbooks.Cause{{ID: id, Role: playbooks.Root, Confidence: c}}}
 }
+
+func of(roots ...string) label { return label{roots: roots} }
 
 func TestScore(t *testing.T) {
 	t.Parallel()
 	var s score
-	s.add("a", reportOf("a", playbooks.High))
-	s.add("a", reportOf("b", playbooks.High))
-	s.add("b", reportOf("b", playbooks.Low))
-	s.add("healthy", playbooks.Report{Verdict: playbooks.Healthy})
-	s.add("healthy", reportOf("a", playbooks.Medium))
+	s.add(of("a"), reportOf("a", playbooks.High))
+	s.add(of("a"), reportOf("b", playbooks.High))
+	s.add(of("b"), reportOf("b", playbooks.Low))
+	s.add(of(), playbooks.Report{Verdict: playbooks.Healthy})
+	s.add(of(), reportOf("a", playbooks.Medium))
 
 	if s.runs != 5 || s.right != 3 || s.wrong != 2 || s.confidentWrong != 1 || s.healthyBlamed != 1 {
 		t.Errorf("got runs %d right %d wrong %d confidentWrong %d healthyBlamed %d, want 5 3 2 1 1", s.runs, s.right, s.wrong, s.confidentWrong, s.healthyBlamed)
@@ -32,8 +34,69 @@ func TestScore(t *testing.T) {
 	if err := s.print(&b); err != nil {
 		t.Fatal(err)
 	}
+	for _, want := range []string{"high    1 of 2\n", "medium  0 of 1\n", "low     1 of 1\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("got %s, want it to say %q", b.String(), want)
+		}
+	}
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if got, want := lines[len(lines)-1], "top1=0.600 macro_f1=0.611 confident_wrong=1 healthy_blamed=1 runs=5"; got != want {
+	if got, want := lines[len(lines)-1], "top1=0.600 macro_f1=0.611 confident_wrong=1 healthy_blamed=1 halfblind_bad=0 runs=5"; got != want {
 		t.Errorf("last line: got %q, want %q", got, want)
+	}
+}
+
+// TestScorePairs: of two independent faults both must be named, and nothing else.
+func TestScorePairs(t *testing.T) {
+	t.Parallel()
+	two := reportOf("a", playbooks.High)
+	two.Causes = append(two.Causes, playbooks.Cause{ID: "b", Role: playbooks.Root, Confidence: playbooks.Low},
+		playbooks.Cause{ID: "c", Role: playbooks.Consequence}, playbooks.Cause{ID: "d", Role: playbooks.Note})
+	var s score
+	if found := s.add(of("b", "a"), two); found != "a+b" || s.right != 1 || s.wrong != 0 {
+		t.Errorf("both: got %q, right %d, wrong %d", found, s.right, s.wrong)
+	}
+	s.add(of("a", "b"), reportOf("a", playbooks.High))
+	if s.right != 1 || s.wrong != 0 {
+		t.Errorf("one of two: got right %d, wrong %d; want it neither", s.right, s.wrong)
+	}
+	s.add(of("a"), two)
+	if s.right != 1 || s.wrong != 1 || s.confidentWrong != 0 {
+		t.Errorf("one too many: got right %d, wrong %d, confidentWrong %d", s.right, s.wrong, s.confidentWrong)
+	}
+}
+
+// TestScoreHalfBlind: a doubt that names what could not be seen is right; a
+// doubt that does not, and a wrong cause, are bad.
+func TestScoreHalfBlind(t *testing.T) {
+	t.Parallel()
+	l := label{roots: []string{"a"}, blind: "redis"}
+	doubt := playbooks.Report{Verdict: playbooks.Inconclusive, Gaps: []playbooks.Gap{{Step: "redis"}}}
+	var s score
+	s.add(l, doubt)
+	s.add(l, reportOf("a", playbooks.Medium))
+	if s.right != 2 || s.halfBlindBad != 0 {
+		t.Errorf("got right %d, bad %d; want 2 and 0", s.right, s.halfBlindBad)
+	}
+	doubt.Gaps[0].Step = "shards"
+	s.add(l, doubt)
+	s.add(l, reportOf("b", playbooks.Low))
+	s.add(l, playbooks.Report{Verdict: playbooks.Healthy})
+	if s.right != 2 || s.halfBlindBad != 3 || s.wrong != 1 {
+		t.Errorf("got right %d, bad %d, wrong %d; want 2, 3 and 1", s.right, s.halfBlindBad, s.wrong)
+	}
+}
+
+// TestAilments: every case has a name of its own, and is what it is called.
+func TestAilments(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, a := range ailments() {
+		if seen[a.String()] {
+			t.Errorf("%s is there twice", a)
+		}
+		seen[a.String()] = true
+		if len(a.label.roots) > 0 && a.prepare == nil && a.hurt == nil {
+			t.Errorf("%s does nothing", a)
+		}
 	}
 }

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/regpath/diagnose/reference/load"
+)
+
+// plan is what a patient is like before anything happens to him.
+type plan struct {
+	names    int      // registered from the beginning
+	capacity int      // the filter's
+	flags    []string // further flags of the checker
+	load     load.Profile
+	// warm is how long he is well under load, sick how long he is ill before the
+	// agent is asked.
+	warm, sick time.Duration
+}
+
+// patient is a registration path on real servers, every one a process of its
+// own, so that it can be hurt from outside: nothing in the checker knows.
+type patient struct {
+	plan   plan
+	url    string
+	redis  string // host:port
+	shards []string
+	// agent are the arguments that point the agent at it.
+	agent   []string
+	process *exec.Cmd
+	rest    sync.WaitGroup // of the checker's output
+
+	life    context.Context // ends when he is discharged
+	end     context.CancelFunc
+	running sync.WaitGroup
+	undo    []func() error
+}
+
+// admit starts a patient under load. On an error nothing is left behind.
+func admit(ctx context.Context, checker string, pl plan) (_ *patient, err error) {
+	p := &patient{plan: pl}
+	p.life, p.end = context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.discharge())
+		}
+	}()
+	args := append([]string{
+		"--real", "--faults", "--listen", "127.0.0.1:0", "--names", strconv.Itoa(pl.names), "--filter-capacity", strconv.Itoa(pl.capacity),
+	}, pl.flags...)
+	p.process = exec.Command(checker, args...) //nolint:noctx // discharge stops it in order
+	p.process.Stderr = os.Stderr
+	stdout, err := p.process.StdoutPipe()
+	if err != nil {
+		return p, fmt.Errorf("start checker: %w", err)
+	}
+	if err := p.process.Start(); err != nil {
+		return p, fmt.Errorf("start checker: %w", err)
+	}
+	late := time.AfterFunc(startup, func() { _ = p.process.Process.Kill() })
+	defer late.Stop()
+	lines := bufio.NewScanner(stdout)
+	for p.agent == nil && lines.Scan() {
+		if command, ok := strings.CutPrefix(lines.Text(), "diagnose run "); ok {
+			p.agent = strings.Fields(command)
+		}
+	}
+	if p.agent == nil {
+		return p, errors.New("the checker does not say how to have it diagnosed")
+	}
+	p.rest.Go(func() {
+		for lines.Scan() { // nothing must block it
+		}
+	})
+	for i := 0; i+1 < len(p.agent); i += 2 {
+		switch value := p.agent[i+1]; p.agent[i] {
+		case "--checker":
+			p.url = value
+		case "--redis":
+			p.redis = value
+		case "--shard-dsn":
+			p.shards = append(p.shards, value)
+		}
+	}
+	p.spawn(func(ctx context.Context) {
+		if _, err := load.Run(ctx, p.url, pl.load); err != nil {
+			fmt.Fprintln(os.Stderr, "proof: load:", err)
+		}
+	})
+	return p, pause(ctx, pl.warm)
+}
+
+// discharge undoes what was done to the patient, latest first, and ends all of
+// it.
+func (p *patient) discharge() error {
+	var errs []error
+	for _, undo := range slices.Backward(p.undo) {
+		errs = append(errs, undo())
+	}
+	p.end()
+	p.running.Wait()
+	if p.process != nil && p.process.Process != nil {
+		_ = p.process.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(startup, func() { _ = p.process.Process.Kill() })
+		p.rest.Wait()
+		_ = p.process.Wait() // it may have been ended on purpose
+		kill.Stop()
+	}
+	return errors.Join(errs...)
+}
+
+// later has something undone before the patient is discharged.
+func (p *patient) later(undo func() error) { p.undo = append(p.undo, undo) }
+
+// spawn runs f beside everything else until the patient is discharged.
+func (p *patient) spawn(f func(ctx context.Context)) {
+	p.running.Go(func() { f(p.life) })
+}
+
+// fault switches one of the checker's own faults on.
+func (p *patient) fault(ctx context.Context, name string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url+"/debug/fault/"+name, nil)
+	if err != nil {
+		return fmt.Errorf("switch %s: %w", name, err)
+	}
+	c := http.Client{Timeout: startup} // some faults take a rebuild
+	defer c.CloseIdleConnections()
+	resp, err := c.Do(req)
+	if err != nil {
+		return fmt.Errorf("switch %s: %w", name, err)
+	}
+	defer resp.Body.Close() //nolint:errcheck // nothing is read from it
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("switch %s: %s", name, resp.Status)
+	}
+	return nil
+}
+
+// command sends one command to the patient's Redis, on a connection of its own.
+func (p *patient) command(ctx context.Context, words ...any) (any, error) {
+	c := redis.NewClient(&redis.Options{Addr: p.redis, PoolSize: 1, MaxRetries: -1})
+	defer c.Close() //nolint:errcheck // it was only used for one command
+	answer, err := c.Do(ctx, words...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("redis %v: %w", words[0], err)
+	}
+	return answer, nil
+}
+
+// redisPid is the process of the patient's Redis, as that says.
+func (p *patient) redisPid(ctx context.Context) (int, error) {
+	answer, err := p.command(ctx, "info", "server")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(fmt.Sprint(answer)) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "process_id:"); ok {
+			return strconv.Atoi(id)
+		}
+	}
+	return 0, errors.New("redis does not tell its process")
+}
+
+// shardPid is the postmaster of a shard.
+func (p *patient) shardPid(ctx context.Context, shard int) (int, error) {
+	c, err := pgx.Connect(ctx, p.shards[shard])
+	if err != nil {
+		return 0, fmt.Errorf("shard%d: %w", shard, err)
+	}
+	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it was only read
+	var folder string
+	if err := c.QueryRow(ctx, "SHOW data_directory").Scan(&folder); err != nil {
+		return 0, fmt.Errorf("shard%d: %w", shard, err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "postmaster.pid"))
+	if err != nil {
+		return 0, fmt.Errorf("shard%d: %w", shard, err)
+	}
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	return strconv.Atoi(string(bytes.TrimSpace(first)))
+}
+
+// freeze stops a process of the patient where it stands, until he is discharged.
+func (p *patient) freeze(pid int) error {
+	p.later(func() error { return syscall.Kill(pid, syscall.SIGCONT) })
+	return syscall.Kill(pid, syscall.SIGSTOP)
+}
+
+// freezeShard stops a whole shard, its sessions before the postmaster.
+func (p *patient) freezeShard(ctx context.Context, shard int) error {
+	pid, err := p.shardPid(ctx, shard)
+	if err != nil {
+		return err
+	}
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return fmt.Errorf("shard%d: list sessions: %w", shard, err)
+	}
+	for _, word := range append(strings.Fields(string(children)), strconv.Itoa(pid)) {
+		child, err := strconv.Atoi(word)
+		if err != nil {
+			return fmt.Errorf("shard%d: list sessions: %w", shard, err)
+		}
+		if err := p.freeze(child); err != nil {
+			return fmt.Errorf("shard%d: %w", shard, err)
+		}
+	}
+	return nil
+}
