@@ -3,6 +3,7 @@ package webhook
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net/http"
 	"strings"
 )
 
@@ -48,4 +49,30 @@ func (b bearer) check(header string) authResult {
 		return authWrong
 	}
 	return authOK
+}
+
+// admit refuses a request without a token that is let in.
+func (b bearer) admit(w http.ResponseWriter, r *http.Request) *refusal {
+	switch b.check(r.Header.Get("Authorization")) {
+	case authMissing:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="diagnose"`)
+		return &refusal{http.StatusUnauthorized, "no-token", "a bearer token is required", nil}
+	case authWrong:
+		w.Header().Set("WWW-Authenticate", `Bearer realm="diagnose", error="invalid_token"`)
+		return &refusal{http.StatusForbidden, "wrong-token", "the bearer token is not known here", nil}
+	default:
+		return nil
+	}
+}
+
+// Guard lets only requests with one of the bearer tokens through to next.
+func Guard(tokens []string, next http.Handler) http.Handler {
+	auth := newBearer(tokens)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if no := auth.admit(w, r); no != nil {
+			reply(w, no.status, answer{Status: "refused", Reason: no.reason, Error: no.text})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -160,14 +160,8 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) *refusal {
 		w.Header().Set("Allow", http.MethodPost)
 		return &refusal{http.StatusMethodNotAllowed, "method", "only POST is served", nil}
 	}
-	switch h.auth.check(r.Header.Get("Authorization")) {
-	case authOK:
-	case authMissing:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="diagnose"`)
-		return &refusal{http.StatusUnauthorized, "no-token", "a bearer token is required", nil}
-	case authWrong:
-		w.Header().Set("WWW-Authenticate", `Bearer realm="diagnose", error="invalid_token"`)
-		return &refusal{http.StatusForbidden, "wrong-token", "the bearer token is not known here", nil}
+	if no := h.auth.admit(w, r); no != nil {
+		return no
 	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if charset := params["charset"]; err != nil || kind != "application/json" || charset != "" && !strings.EqualFold(charset, "utf-8") {

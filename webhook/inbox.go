@@ -25,9 +25,9 @@ type Options struct {
 	// Workers is how many incidents are worked on at a time; 4 when zero. Urgent
 	// ones have as many workers of their own, which never wait for the others'.
 	Workers int
-	// Urgent lists the severities of urgent incidents, in any spelling of their
-	// letters and digits; P0, critical and page when nil.
-	Urgent []string
+	// Urgent tells which severities are urgent; Severities("P0", "critical", "page")
+	// when nil.
+	Urgent func(severity string) bool
 	// Reopen is how long after its end an incident is opened again when its
 	// trouble comes back; later, that is another incident. 1 hour when zero.
 	Reopen time.Duration
@@ -60,7 +60,7 @@ func (o Options) withDefaults() Options {
 		o.Workers = 4
 	}
 	if o.Urgent == nil {
-		o.Urgent = []string{"P0", "critical", "page"}
+		o.Urgent = Severities("P0", "critical", "page")
 	}
 	if o.Reopen == 0 {
 		o.Reopen = time.Hour
@@ -328,7 +328,7 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	if err := saveEnds(ctx, tx, m, ended, now); err != nil {
 		return nil, nil, err
 	}
-	severity := m.severity(in.opts.urgent)
+	severity := m.severity(in.opts.Urgent)
 	effect := Repeated
 	switch over := inc == nil || inc.resolved; {
 	case over && !fires(seen), !d.current:
@@ -341,7 +341,7 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	}
 	before := inc.revision
 	inc.take(m, d, now)
-	raised := inc.raise(severity, in.opts.urgent)
+	raised := inc.raise(severity, in.opts.Urgent)
 	switch {
 	case d.closes:
 		effect = Closed

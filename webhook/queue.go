@@ -16,7 +16,7 @@ const urgentQueue = "urgent"
 
 // workQueue is the queue for incidents of that severity.
 func (in *Inbox) workQueue(severity string) string {
-	if in.opts.urgent(severity) {
+	if in.opts.Urgent(severity) {
 		return urgentQueue
 	}
 	return river.QueueDefault

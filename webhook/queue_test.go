@@ -16,8 +16,8 @@ func TestUrgent(t *testing.T) {
 		"P0": true, "p0": true, " P-0 ": true, "critical": true, "CRITICAL": true, "page": true,
 		"": false, "P1": false, "warning": false, "p00": false, "pages": false,
 	} {
-		if got := o.urgent(severity); got != want {
-			t.Errorf("urgent(%q): got %t, want %t", severity, got, want)
+		if got := o.Urgent(severity); got != want {
+			t.Errorf("Urgent(%q): got %t, want %t", severity, got, want)
 		}
 	}
 }

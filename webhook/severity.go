@@ -5,15 +5,15 @@ import (
 	"unicode"
 )
 
-// urgent reports whether a severity, as an alert spells it, is one of
-// Options.Urgent.
-func (o *Options) urgent(severity string) bool {
-	for _, u := range o.Urgent {
-		if plain(severity) == plain(u) {
-			return severity != ""
-		}
+// Severities returns a function that knows these severities, in any spelling of
+// their letters and digits: "P0" is also " p-0". It does not know the empty one.
+func Severities(names ...string) func(severity string) bool {
+	known := map[string]bool{}
+	for _, name := range names {
+		known[plain(name)] = true
 	}
-	return false
+	delete(known, "")
+	return func(severity string) bool { return known[plain(severity)] }
 }
 
 // plain leaves of a severity what matters: "P-0 " is "p0".

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,52 +22,49 @@ import (
 // webhookPath is where Alertmanager posts to.
 const webhookPath = "/webhook/alertmanager"
 
-// agent is the running service: intake, line and target, wired.
+// agent is the running service: intake, line and targets, wired.
 type agent struct {
 	logger *slog.Logger
-	target *target
 	inbox  *webhook.Inbox
 	server *http.Server
 	listen string
+	// load reads the configuration again; nil where there is no file of it.
+	load func() (*config, error)
+
+	// mu is held while a configuration is put in force; config is that one.
+	mu     sync.Mutex
+	config *config
+	// routing and intake are those of config.
+	routing  atomic.Pointer[routing]
+	intake   atomic.Pointer[http.Handler]
+	reloaded *reloadMetrics
 }
 
 // incidentsAtOnce is how many incidents are worked on at a time. Nearly all of
 // them wait: those of one target share its runs.
 const incidentsAtOnce = 64
 
-// newAgent wires an agent; the first target of the configuration is the one
-// that alerts are about. It opens the store and touches nothing else: run does.
+// newAgent wires an agent. It opens the store and touches nothing else: run does.
 func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger) (*agent, error) {
-	t, err := newTarget(c.Targets[0])
-	if err != nil {
-		return nil, err
-	}
-	var tokens []string
-	for i, token := range c.Webhook.Tokens {
-		if err := token.resolve(); err != nil {
-			return nil, fmt.Errorf("webhook.tokens[%d]: %w", i, err)
-		}
-		tokens = append(tokens, token.Reveal())
-	}
-	byName, err := loadPlaybooks(t.catalog(), c.Playbooks)
-	if err != nil {
-		return nil, err
-	}
-	p, err := pick(byName, c.Playbook)
+	r, err := newRouting(c, nil)
 	if err != nil {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
+	a := &agent{logger: logger, listen: c.Listen, config: c, reloaded: newReloadMetrics()}
+	a.routing.Store(r)
 	if err := errors.Join(
 		registry.Register(collectors.NewGoCollector()),
 		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+		a.reloaded.register(registry),
 	); err != nil {
 		return nil, err
 	}
-	l := &line{runs: newRuns(&playbooks.Runner{Logger: logger}), playbook: p, target: t.name, sinks: sinks, logger: logger}
-	inbox, err := webhook.Open(ctx, c.Store, webhook.Options{
+	l := &line{runs: newRuns(&playbooks.Runner{Logger: logger}), routing: a.routing.Load, sinks: sinks, logger: logger}
+	a.inbox, err = webhook.Open(ctx, c.Store, webhook.Options{
 		Worker:   l,
 		Workers:  incidentsAtOnce,
+		Urgent:   func(severity string) bool { return a.routing.Load().urgent(severity) },
 		Couriers: l.carriers(),
 		Logger:   logger,
 		Registry: registry,
@@ -73,29 +72,43 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
+	a.use(c, r)
 	mux := http.NewServeMux()
-	mux.Handle(webhookPath, webhook.Handler(inbox, webhook.HandlerOptions{Tokens: tokens}))
+	mux.HandleFunc(webhookPath, func(w http.ResponseWriter, r *http.Request) { (*a.intake.Load()).ServeHTTP(w, r) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	ok := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
-	mux.HandleFunc("GET /-/healthy", ok)
-	mux.HandleFunc("GET /-/ready", ok) // the store is open before the port is
-	return &agent{
-		logger: logger, target: t, inbox: inbox, listen: c.Listen,
-		server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10},
-	}, nil
+	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.HandleFunc("GET /-/ready", a.serveReady)
+	mux.HandleFunc("POST /-/reload", a.serveReload)
+	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	return a, nil
 }
 
-// shutdownTimeout bounds an orderly stop; what is left undone then is taken up
-// at the next start.
-const shutdownTimeout = 15 * time.Second
+// serveReady answers 200 if the next alert could be stored, and else 503.
+func (a *agent) serveReady(w http.ResponseWriter, r *http.Request) {
+	if err := a.inbox.Ready(r.Context()); err != nil {
+		a.logger.Warn("not ready", "err", err)
+		http.Error(w, "not ready: an alert could not be stored now; the log says why", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
+const (
+	// shutdownTimeout bounds an orderly stop; what is left undone then is taken up
+	// at the next start.
+	shutdownTimeout = 15 * time.Second
+	// requestsTimeout is the part of it that is for requests under way: the work
+	// needs the rest.
+	requestsTimeout = 3 * time.Second
+)
 
 // run serves until ctx ends. It calls ready with the address once it listens.
 func (a *agent) run(ctx context.Context, ready func(address string)) error {
 	// Requests and work that are under way are brought to their end after ctx.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	a.target.open(ctx, a.logger)
-	defer a.target.close(life)
+	a.openTargets(ctx, a.routing.Load(), nil)
+	defer func() { closeTargets(life, a.routing.Load(), nil) }()
 
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", a.listen)
 	if err != nil {
@@ -115,5 +128,36 @@ func (a *agent) run(ctx context.Context, ready func(address string)) error {
 	}
 	stopCtx, stop := context.WithTimeout(life, shutdownTimeout)
 	defer stop()
-	return errors.Join(failure, a.server.Shutdown(stopCtx), a.inbox.Stop(stopCtx))
+	return errors.Join(failure, a.shutdown(stopCtx), a.inbox.Stop(stopCtx))
+}
+
+// shutdown lets the requests under way end, for a while.
+func (a *agent) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestsTimeout)
+	defer cancel()
+	err := a.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return a.server.Close() // who sends so slowly repeats it
+	}
+	return err
+}
+
+// openTargets opens the targets that old, which may be nil, does not have.
+func (a *agent) openTargets(ctx context.Context, r, old *routing) {
+	var wg sync.WaitGroup
+	for name, t := range r.targets {
+		if old == nil || old.targets[name] != t {
+			wg.Go(func() { t.open(ctx, a.logger) })
+		}
+	}
+	wg.Wait()
+}
+
+// closeTargets closes the targets that next, which may be nil, does not have.
+func closeTargets(ctx context.Context, r, next *routing) {
+	for name, t := range r.targets {
+		if next == nil || next.targets[name] != t {
+			t.close(ctx)
+		}
+	}
 }

@@ -26,8 +26,13 @@ type config struct {
 	Playbook string `yaml:"playbook"`
 	// Playbooks are files of further playbooks; one with the name of a built-in
 	// one replaces it.
-	Playbooks []string       `yaml:"playbooks"`
-	Notify    []notifyConfig `yaml:"notify"`
+	Playbooks []string `yaml:"playbooks"`
+	// Urgent are the severities of alerts that never wait for others; P0, critical
+	// and page when not given.
+	Urgent []string `yaml:"urgent"`
+	// Routes say what other alerts run; the first that matches counts.
+	Routes []routeConfig  `yaml:"routes"`
+	Notify []notifyConfig `yaml:"notify"`
 }
 
 type webhookConfig struct {
@@ -147,6 +152,11 @@ func (c *config) validate() error {
 			bad("notify[%d]: is called %q like notify[%d]; give it a name of its own", i, n.name(), first)
 		}
 		sinks[n.name()] = i
+	}
+	for i, r := range c.Routes {
+		for _, err := range r.validate(c, sinks) {
+			bad("routes[%d].%w", i, err)
+		}
 	}
 	return errors.Join(errs...)
 }

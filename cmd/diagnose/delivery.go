@@ -30,6 +30,9 @@ var _ webhook.Courier = (*carrier)(nil)
 
 // Carry implements webhook.Courier.
 func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
+	if !c.line.routing().of(in).tells(c.sink.name) {
+		return nil
+	}
 	n, err := c.line.notice(ctx, in, memo)
 	if err != nil {
 		return err

@@ -80,7 +80,7 @@ func TestReceiptOutlastsTheStop(t *testing.T) {
 	})}
 	memo := &memory{}
 	in := playbooks.Incident{ID: "a", ResolvedAt: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
-	c := &carrier{line: &line{playbook: &playbooks.Playbook{}}, sink: s}
+	c := &carrier{line: &line{routing: always(&playbooks.Playbook{})}, sink: s}
 	for _, ctx := range []context.Context{ctx, t.Context()} {
 		if err := c.Carry(ctx, in, memo); err != nil {
 			t.Errorf("Carry: %v", err)
@@ -173,7 +173,7 @@ func TestRecoveryCheck(t *testing.T) {
 				told = append(told, notify.Headline(n))
 				return notify.Receipt{Sink: "chat"}, nil
 			})}
-			l := &line{runs: newRuns(&playbooks.Runner{}), playbook: loaded[0], sinks: []sink{chat}, logger: slog.New(slog.DiscardHandler)}
+			l := &line{runs: newRuns(&playbooks.Runner{}), routing: always(loaded[0]), sinks: []sink{chat}, logger: slog.New(slog.DiscardHandler)}
 			c, memo := &carrier{line: l, sink: chat}, &memory{}
 			in := playbooks.Incident{ID: "a", Title: "Slow", StartedAt: time.Now().Add(-time.Minute)}
 			step := func(work bool) {

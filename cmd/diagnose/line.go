@@ -19,11 +19,10 @@ import (
 // the last one stopped.
 type line struct {
 	runs *runs
-	// playbook is bound to the target.
-	playbook *playbooks.Playbook
-	target   string
-	sinks    []sink
-	logger   *slog.Logger
+	// routing is that of the configuration in force.
+	routing func() *routing
+	sinks   []sink
+	logger  *slog.Logger
 }
 
 var _ webhook.Worker = (*line)(nil)
@@ -86,13 +85,14 @@ func (l *line) tell(ctx context.Context, memo webhook.Memo, s *story) error {
 
 // placed says in the incident what is run on what.
 func (l *line) placed(in playbooks.Incident) playbooks.Incident {
-	in.Playbook, in.Target = l.playbook.Name, l.target
+	r := l.routing().of(in)
+	in.Playbook, in.Target = r.playbook.Name, r.target
 	return in
 }
 
 // diagnose runs the playbook, or shares a run that tells how things stood at since.
 func (l *line) diagnose(ctx context.Context, in playbooks.Incident, since time.Time) (*playbooks.Report, error) {
-	report, err := l.runs.report(ctx, l.playbook, in, since)
+	report, err := l.runs.report(ctx, l.routing().of(in).playbook, in, since)
 	if err != nil {
 		// The agent is stopping: what was cut short is no report. The next start runs it whole.
 		return nil, err
@@ -120,15 +120,15 @@ func (l *line) notice(ctx context.Context, in playbooks.Incident, memo webhook.M
 	case n.Report != nil:
 		n.Phase = notify.Reported
 	default:
-		n.Checks = l.checks()
+		n.Checks = l.checks(in)
 	}
 	return n, nil
 }
 
 // checks names the steps of the playbook for a human.
-func (l *line) checks() []string {
+func (l *line) checks(in playbooks.Incident) []string {
 	var titles []string
-	for _, s := range l.playbook.Steps {
+	for _, s := range l.routing().of(in).playbook.Steps {
 		titles = append(titles, s.Title)
 	}
 	return titles

@@ -21,11 +21,15 @@ func newServe(std streams) *cobra.Command {
 }
 
 func serve(ctx context.Context, path string, std streams) error {
-	c, err := loadConfig(path)
-	if err != nil {
-		return err
+	load := func() (*config, error) {
+		c, err := loadConfig(path)
+		if err != nil {
+			return nil, err
+		}
+		return c, c.validateServe()
 	}
-	if err := c.validateServe(); err != nil {
+	c, err := load()
+	if err != nil {
 		return err
 	}
 	sinks, err := newSinks(c.Notify, std.out)
@@ -37,8 +41,10 @@ func serve(ctx context.Context, path string, std streams) error {
 	if err != nil {
 		return err
 	}
+	a.load = load
+	a.reloadOnHangup(ctx)
 	return a.run(ctx, func(address string) {
-		logger.Info("ready", "webhook", "http://"+address+webhookPath, "target", a.target.name, "version", version())
+		logger.Info("ready", "webhook", "http://"+address+webhookPath, "targets", len(c.Targets), "version", version())
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 // ends. What was not configured is nil.
 type target struct {
 	name    string
+	config  targetConfig // with its secrets
 	checker *source.HTTP
 	redis   *source.Redis
 	shards  []*source.Postgres
@@ -28,7 +30,7 @@ func newTarget(c targetConfig) (*target, error) {
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
-	t := &target{name: c.Name}
+	t := &target{name: c.Name, config: c}
 	var err error
 	if t.checker, err = source.NewHTTP(source.HTTPOptions{URL: c.Checker.URL, Token: source.Secret(c.Checker.Token.Reveal())}); err != nil {
 		return nil, err
@@ -50,6 +52,11 @@ func newTarget(c targetConfig) (*target, error) {
 		t.shards = append(t.shards, db)
 	}
 	return t, nil
+}
+
+// sameAs reports whether both are the same service, reached the same way.
+func (t *target) sameAs(other *target) bool {
+	return other != nil && reflect.DeepEqual(t.config, other.config)
 }
 
 // catalog lists the kinds of probes there are, bound to the target. It serves

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/regpath/diagnose/playbooks"
+)
+
+// always is the routing with one playbook for everything.
+func always(p *playbooks.Playbook) func() *routing {
+	r := &routing{routes: []route{{playbook: p}}}
+	return func() *routing { return r }
+}
+
+const routedConfig = `
+store: x.db
+webhook: {tokens: [` + canary + `]}
+urgent: [Sev-1]
+targets:
+  - {name: a, checker: {url: "http://127.0.0.1:1"}}
+  - {name: b, checker: {url: "http://127.0.0.1:2"}}
+notify: [{stdout: {}}, {slack_webhook: {name: night, url: "https://h/x"}}]
+routes:
+  - {matchers: ['team="growth"', 'severity=~"sev1|sev2"'], target: b, notify: [night]}
+  - {matchers: ['team="growth"'], notify: [stdout]}
+  - {matchers: ['owner=""', 'team!~"growth|core"', '{"utf8.name"="x"}'], target: b}
+`
+
+// TestRouting: the first route that takes any of the alerts counts, with all its
+// matchers on one alert.
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	path := write(t, "diagnose.yml", strings.Replace(routedConfig, `'{"utf8.name"="x"}'`, `'"utf8.name"="x"'`, 1))
+	c, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRouting(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type labels = map[string]string
+	for _, tt := range []struct {
+		name   string
+		alerts []labels
+		target string
+		tells  string
+	}{
+		{"no alerts", nil, "a", "stdout night"},
+		{"nothing matches", []labels{{"team": "core"}}, "a", "stdout night"},
+		{"all matchers", []labels{{"team": "growth", "severity": "sev1"}}, "b", "night"},
+		{"a pattern is anchored", []labels{{"team": "growth", "severity": "sev12"}}, "a", "stdout"},
+		{"on one alert", []labels{{"team": "growth"}, {"team": "core", "severity": "sev1"}}, "a", "stdout"},
+		{"any alert moves it up", []labels{{"team": "growth"}, {"team": "growth", "severity": "sev2"}}, "b", "night"},
+		{"a missing label is empty", []labels{{"utf8.name": "x"}}, "b", "stdout night"},
+		{"a label that is there is not", []labels{{"utf8.name": "x", "owner": "me"}}, "a", "stdout night"},
+	} {
+		var in playbooks.Incident
+		for _, l := range tt.alerts {
+			in.Alerts = append(in.Alerts, playbooks.Alert{Labels: l})
+		}
+		got := r.of(in)
+		var tells []string
+		for _, n := range c.Notify {
+			if got.tells(n.name()) {
+				tells = append(tells, n.name())
+			}
+		}
+		if got.target != tt.target || strings.Join(tells, " ") != tt.tells || got.playbook.Name != defaultPlaybook {
+			t.Errorf("%s: got %s on %s, told to %v, want target %s, told to %s", tt.name, got.playbook.Name, got.target, tells, tt.target, tt.tells)
+		}
+	}
+	if !r.urgent("sev1") || r.urgent("P0") {
+		t.Error("urgent: want sev1 and not P0, as configured")
+	}
+}
+
+// TestRoutingFaults: all that is wrong with routes is said at once.
+func TestRoutingFaults(t *testing.T) {
+	t.Parallel()
+	path := write(t, "diagnose.yml", `
+targets: [{name: a, checker: {url: "http://127.0.0.1:1"}}]
+notify: [{stdout: {}}]
+routes:
+  - {target: a}
+  - {matchers: ['team~"x"'], target: c, notify: [slack]}
+  - {matchers: ['team=~"("']}
+`)
+	_, err := loadConfig(path)
+	if err == nil {
+		t.Fatal("got no error")
+	}
+	contains(t, "error", err.Error(), "routes[0].matchers: at least one is needed", "routes[1].matchers[0]: ",
+		`routes[1].target: unknown target "c": want one of a`, `routes[1].notify[0]: no sink is called "slack": want one of stdout`,
+		"routes[2].matchers[0]: ")
+	path = write(t, "other.yml", `
+targets: [{name: a, checker: {url: "http://127.0.0.1:1"}}]
+routes: [{matchers: ['a="b"'], playbook: nosuch}]
+`)
+	c, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newRouting(c, nil); err == nil {
+		t.Error("got no error for a playbook that does not exist")
+	} else {
+		contains(t, "error", err.Error(), `routes[0].playbook: unknown playbook "nosuch"`)
+	}
+}
