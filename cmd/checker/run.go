@@ -90,6 +90,8 @@ func (f *flags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.redis, "redis", "", "your own Redis: host:port, or a redis:// or rediss:// URL")
 	fs.StringVar(&f.redisPasswordFile, "redis-password-file", "", "file that holds the password for --redis")
 	fs.StringArrayVar(&f.ShardDSNs, "shard-dsn", nil, "your own PostgreSQL database; once for each shard, always in the same order")
+	fs.StringArrayVar(&f.ShardReplicaDSNs, "shard-replica-dsn", nil, "streaming replica of it that look-ups go to; once for each shard, in the same order")
+	fs.IntVar(&f.ShardPool, "shard-pool", 8, "connections to each shard")
 	fs.Uint64Var(&f.Filter.Capacity, "filter-capacity", 0, "names to size the Bloom filter for (default half as much again as --names, or 1,000,000 with --shard-dsn)")
 	fs.Float64Var(&f.Filter.Rate, "filter-target-rate", 0.01, "false-positive rate to size the Bloom filter for")
 	fs.StringArrayVar(&f.NamePolicy.Scripts, "name-script", nil, "script whose letters are allowed in names, as Unicode calls it; once for each (default Latin and Han)")

@@ -159,6 +159,8 @@ func TestContract(t *testing.T) {
 	check("GET /debug/diagnose/bloom/verify", http.MethodGet, "/debug/diagnose/bloom/verify?n=10&min_age=5s", "",
 		"now time", "generation number", "sampled number", "missing number", "shards list",
 		"shards[].shard text", "shards[].sampled number", "shards[].missing number")
+	check("POST /debug/diagnose/route", http.MethodPost, "/debug/diagnose/route", `{"names":["ada0"]}`,
+		"now time", "version number", "shards list", "shards[] text")
 	check("GET /debug/diagnose/redis", http.MethodGet, "/debug/diagnose/redis", "", append(pool("pool"),
 		"now time", "started_at time", "address text", "commands number", "errors number", "busy_seconds number",
 		"lookups number", "hits.taken number", "hits.free number", "misses number")...)
@@ -278,6 +280,19 @@ func TestBloomTest(t *testing.T) {
 	refuse(`{"names":["ada0"]}`, "text/plain", http.StatusBadRequest)
 	if doc := document(t, http.MethodPost, p.URL+"/debug/diagnose/bloom/test", `{"names":[]}`); fmt.Sprint(doc["maybe"]) != "[]" {
 		t.Errorf("no names: %v, want an empty list", doc)
+	}
+}
+
+func TestRoute(t *testing.T) {
+	t.Parallel()
+	p := start(t, local.Options{})
+	doc := document(t, http.MethodPost, p.URL+"/debug/diagnose/route", `{"names":["ada0","ADA0","no good"]}`)
+	home := p.Service.Shards.Home("ada0")
+	if got, want := fmt.Sprint(doc["shards"]), fmt.Sprintf("[%s %s ]", home, home); home == "" || got != want || fmt.Sprint(doc["version"]) != "1" {
+		t.Errorf("got %v, want %s of version 1", doc, want)
+	}
+	if code, b := send(t, http.MethodPost, p.URL+"/debug/diagnose/route", "application/json", `{"names":["`+strings.Repeat(`a","`, 5_000)+`a"]}`); code != http.StatusBadRequest {
+		t.Errorf("too many names: %d %s", code, b)
 	}
 }
 

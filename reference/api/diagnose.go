@@ -47,6 +47,7 @@ func (s *Server) diagnose(mux *http.ServeMux) {
 	})
 	mux.HandleFunc("POST /debug/diagnose/bloom/test", s.serveBloomTest)
 	mux.HandleFunc("GET /debug/diagnose/bloom/verify", s.serveBloomVerify)
+	mux.HandleFunc("POST /debug/diagnose/route", s.serveRoute)
 }
 
 // serveBloomTest tests canaries. It touches nothing but the filter.

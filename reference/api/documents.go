@@ -137,6 +137,13 @@ type shardDoc struct {
 	BusySeconds float64    `json:"busy_seconds"`
 	Pool        poolDoc    `json:"pool"`
 	TopKeys     topKeysDoc `json:"top_keys"`
+	// Replica is left out where look-ups go to the shard itself.
+	Replica *replicaDoc `json:"replica,omitempty"`
+}
+
+type replicaDoc struct {
+	Address string `json:"address,omitempty"`
+	Lookups uint64 `json:"lookups"`
 }
 
 type topKeysDoc struct {
@@ -166,9 +173,17 @@ func (s *Server) shardsDoc() shardsDoc {
 				Acquires: x.Pool.Acquires, Waits: x.Pool.Waits, WaitSeconds: x.Pool.WaitTime.Seconds(), Timeouts: x.Pool.Timeouts,
 			},
 			TopKeys: topKeysDoc{Since: x.TopKeys.Since, Total: x.TopKeys.Total, Counters: x.TopKeys.Counters, Keys: keys},
+			Replica: newReplicaDoc(x.Replica),
 		})
 	}
 	return doc
+}
+
+func newReplicaDoc(r *shard.ReplicaStats) *replicaDoc {
+	if r == nil {
+		return nil
+	}
+	return &replicaDoc{Address: r.Address, Lookups: r.Lookups}
 }
 
 type errorsDoc struct {

@@ -30,6 +30,8 @@ type Patient struct {
 	Expire func(ctx context.Context) error
 	// SetClock sets the clock of the user ids wrong by so much.
 	SetClock func(by time.Duration)
+	// HoldShard takes a connection out of the pool of one shard; nil where that cannot be.
+	HoldShard func(ctx context.Context) (giveBack func(), err error)
 	// Redis and Shard are servers that may be stopped; nil where the checker
 	// does not own them.
 	Redis, Shard *Server
@@ -64,6 +66,9 @@ func Known(p Patient) []Fault {
 		clockRollback(p),
 		syncFollowUps(p),
 		stateBypass(p),
+	}
+	if p.HoldShard != nil {
+		faults = append(faults, shardPoolLeak(p))
 	}
 	if p.Redis != nil {
 		faults = append(faults, Fault{

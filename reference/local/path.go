@@ -30,6 +30,10 @@ type Options struct {
 	ShardDSNs []string
 	// Shards is the number of private shards; 0 means 4.
 	Shards int
+	// ShardReplicaDSNs are streaming replicas of ShardDSNs, in the same order, that look-ups go to; none by default.
+	ShardReplicaDSNs []string
+	// ShardPool is the number of connections to each shard; 0 means 8.
+	ShardPool int
 	// Names is how many names private shards are given to begin with; 0 means none. The user's own are never seeded.
 	Names int
 	// Filter is what the Bloom filter is built for. Its Capacity 0 means half as much again as Names, or a million where the
@@ -71,6 +75,9 @@ func (o Options) withDefaults() Options {
 	if o.Shards == 0 {
 		o.Shards = 4
 	}
+	if o.ShardPool == 0 {
+		o.ShardPool = shardPool
+	}
 	if o.Filter.Rate == 0 {
 		o.Filter.Rate = 0.01
 	}
@@ -97,6 +104,12 @@ func (o Options) Validate() error {
 	o = o.withDefaults()
 	if o.Shards < 1 || o.Shards > shard.Buckets {
 		return fmt.Errorf("number of shards must lie between 1 and %d, got %d", shard.Buckets, o.Shards)
+	}
+	if o.ShardPool < 1 || o.ShardPool > maxShardPool {
+		return fmt.Errorf("connections to each shard must lie between 1 and %d, got %d", maxShardPool, o.ShardPool)
+	}
+	if n := len(o.ShardReplicaDSNs); n > 0 && n != len(o.ShardDSNs) {
+		return fmt.Errorf("%d replicas for %d shards of your own: give one for each, or none", n, len(o.ShardDSNs))
 	}
 	if o.Names < 0 {
 		return fmt.Errorf("number of names must not be negative, got %d", o.Names)

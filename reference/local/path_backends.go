@@ -17,8 +17,11 @@ import (
 	"github.com/regpath/diagnose/reference/shard"
 )
 
-// shardPool is the number of connections to each shard.
+// shardPool is the number of connections to each shard unless the options say otherwise.
 const shardPool = 8
+
+// maxShardPool is more than a PostgreSQL takes by default.
+const maxShardPool = 1000
 
 // openRedis starts a private Redis, unless the user has one, and returns the cache on it.
 func (p *Path) openRedis(ctx context.Context, o Options, patient *fault.Patient) (*cache.Redis, error) {
@@ -55,11 +58,11 @@ func (p *Path) openShards(ctx context.Context, o Options, patient *fault.Patient
 	var err error
 	switch {
 	case len(o.ShardDSNs) > 0:
-		stores, err = p.openPostgres(ctx, o.ShardDSNs)
+		stores, err = p.openPostgres(ctx, o.ShardDSNs, o)
 	case o.Real:
-		stores, err = p.startPostgres(ctx, o.Shards, patient)
+		stores, err = p.startPostgres(ctx, o, patient)
 	default:
-		stores, err = p.openSQLite(ctx, o.Shards, patient)
+		stores, err = p.openSQLite(ctx, o, patient)
 	}
 	var cluster *shard.Cluster
 	if err == nil {
@@ -115,9 +118,13 @@ func warm(ctx context.Context, o cache.RedisOptions, names int) error {
 }
 
 // openPostgres opens a store on each DSN. On an error it returns those that are open.
-func (p *Path) openPostgres(ctx context.Context, dsns []string) (stores []shard.Store, err error) {
+func (p *Path) openPostgres(ctx context.Context, dsns []string, o Options) (stores []shard.Store, err error) {
 	for i, dsn := range dsns {
-		store, err := shard.OpenPostgres(ctx, dsn, shard.PostgresOptions{PoolSize: shardPool})
+		options := shard.PostgresOptions{PoolSize: o.ShardPool}
+		if len(o.ShardReplicaDSNs) > 0 {
+			options.Replica = o.ShardReplicaDSNs[i]
+		}
+		store, err := shard.OpenPostgres(ctx, dsn, options)
 		if err != nil {
 			return stores, fmt.Errorf("shard%d: %w", i, err)
 		}
@@ -127,7 +134,8 @@ func (p *Path) openPostgres(ctx context.Context, dsns []string) (stores []shard.
 	return stores, nil
 }
 
-func (p *Path) startPostgres(ctx context.Context, shards int, patient *fault.Patient) ([]shard.Store, error) {
+func (p *Path) startPostgres(ctx context.Context, o Options, patient *fault.Patient) ([]shard.Store, error) {
+	shards := o.Shards
 	own, err := StartPostgres(ctx, PostgresOptions{Shards: shards})
 	if err != nil {
 		return nil, err
@@ -142,19 +150,26 @@ func (p *Path) startPostgres(ctx context.Context, shards int, patient *fault.Pat
 		Stop:  func(context.Context) error { own.Stop(last); return nil },
 		Start: func(ctx context.Context) error { return own.Restart(ctx, last) },
 	}
-	return p.openPostgres(ctx, dsns)
+	stores, err := p.openPostgres(ctx, dsns, o)
+	if err != nil {
+		return stores, err
+	}
+	if leaky, ok := stores[last].(*shard.Postgres); ok {
+		patient.HoldShard = leaky.Hold
+	}
+	return stores, nil
 }
 
-func (p *Path) openSQLite(ctx context.Context, shards int, patient *fault.Patient) (stores []shard.Store, err error) {
+func (p *Path) openSQLite(ctx context.Context, o Options, patient *fault.Patient) (stores []shard.Store, err error) {
 	files, err := newFolder(nil)
 	if err != nil {
 		return nil, fmt.Errorf("make folder for shards: %w", err)
 	}
 	p.onClose(files.remove)
-	for i := range shards {
+	for i := range o.Shards {
 		file := files.join("shard" + strconv.Itoa(i) + ".db")
 		p.shardFiles = append(p.shardFiles, file)
-		store, err := openReopenable(ctx, file)
+		store, err := openReopenable(ctx, file, o.ShardPool)
 		if err != nil {
 			return stores, fmt.Errorf("shard%d: %w", i, err)
 		}

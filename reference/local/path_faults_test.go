@@ -45,6 +45,11 @@ func TestFaults(t *testing.T) {
 			p.redisPoolLeak()
 			p.redisDown()
 			p.shardDown(servers)
+			known := 13
+			if servers {
+				p.shardPoolLeak()
+				known = 14
+			}
 			p.errorBurst()
 			p.cacheStampede()
 			p.trustFree()
@@ -52,8 +57,8 @@ func TestFaults(t *testing.T) {
 			p.syncFollowUps()
 			var all struct{ Faults []fault.State }
 			p.call(http.MethodGet, "/debug/fault/", "", http.StatusOK, &all)
-			if len(all.Faults) != 13 {
-				t.Errorf("%d faults, want 13: %+v", len(all.Faults), all)
+			if len(all.Faults) != known {
+				t.Errorf("%d faults, want %d: %+v", len(all.Faults), known, all)
 			}
 			for _, f := range all.Faults {
 				if f.On {
@@ -189,6 +194,19 @@ func (p *patient) shardDown(servers bool) {
 	if after := p.read(); after.Shards.Shards[1].Pool.Acquires < w.Shards.Shards[1].Pool.Acquires {
 		p.Errorf("shard-down: acquires went back from %d to %d", w.Shards.Shards[1].Pool.Acquires, after.Shards.Shards[1].Pool.Acquires)
 	}
+}
+
+func (p *patient) shardPoolLeak() {
+	p.fault(http.MethodPost, "shard-pool-leak")
+	before := p.read().Shards.Shards[1].Pool
+	p.eventually("all connections to the last shard are held and requests give up", func(w wire) bool {
+		now := w.Shards.Shards[1].Pool
+		return now.InUse == now.Size && now.Acquires == before.Acquires && now.Timeouts > before.Timeouts
+	})
+	lost := p.freeName(1)
+	p.registers(lost, http.StatusServiceUnavailable)
+	p.fault(http.MethodDelete, "shard-pool-leak")
+	p.registers(lost, http.StatusCreated)
 }
 
 // freeName is a name that the shard given would own.

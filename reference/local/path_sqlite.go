@@ -12,6 +12,7 @@ import (
 // started. Closed, every call fails with the driver's own error. Its counters go on over that.
 type reopenable struct {
 	path string
+	pool int // its size
 
 	mu     sync.RWMutex
 	store  *shard.SQLite
@@ -21,17 +22,17 @@ type reopenable struct {
 
 var _ shard.Store = (*reopenable)(nil)
 
-func openReopenable(ctx context.Context, path string) (*reopenable, error) {
-	store, err := shard.OpenSQLite(ctx, path, shard.SQLiteOptions{PoolSize: shardPool})
+func openReopenable(ctx context.Context, path string, pool int) (*reopenable, error) {
+	store, err := shard.OpenSQLite(ctx, path, shard.SQLiteOptions{PoolSize: pool})
 	if err != nil {
 		return nil, err
 	}
-	return &reopenable{path: path, store: store}, nil
+	return &reopenable{path: path, pool: pool, store: store}, nil
 }
 
 // reopen opens the file again.
 func (r *reopenable) reopen(ctx context.Context) error {
-	store, err := shard.OpenSQLite(ctx, r.path, shard.SQLiteOptions{PoolSize: shardPool})
+	store, err := shard.OpenSQLite(ctx, r.path, shard.SQLiteOptions{PoolSize: r.pool})
 	if err != nil {
 		return err
 	}

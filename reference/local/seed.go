@@ -10,7 +10,7 @@ import (
 
 // Seed fills shards that a Path does not own with the names that it would give to its own.
 func Seed(ctx context.Context, dsns []string, names int) error {
-	stores, err := new(Path).openPostgres(ctx, dsns)
+	stores, err := new(Path).openPostgres(ctx, dsns, Options{})
 	var cluster *shard.Cluster
 	if err == nil {
 		cluster, err = shard.OpenCluster(ctx, stores, shard.DefaultRoutingTable(len(stores)))

@@ -41,6 +41,8 @@ type Stats struct {
 	Busy time.Duration
 	// Pool is the state of the store's connection pool.
 	Pool PoolStats
+	// Replica is where look-ups go in place of the shard itself; nil where they do not.
+	Replica *ReplicaStats
 	// TopKeys are the names most asked for of late.
 	TopKeys TopKeys
 }
@@ -71,6 +73,18 @@ func (c *Cluster) Store(i int) Store { return c.members[i].store }
 
 // Owner is the index of the shard that owns the name.
 func (c *Cluster) Owner(name string) int { return c.table.Load().Owner(name) }
+
+// Home is the name of the shard where the name is looked up and registered, and where its row is; empty while it is on its way
+// from one shard to another.
+func (c *Cluster) Home(name string) string {
+	t := c.table.Load()
+	if t.Change != nil {
+		if _, _, moves := t.Change.moves(name); moves {
+			return ""
+		}
+	}
+	return c.members[t.Owner(name)].name
+}
 
 // Table is the routing table as this cluster knows it. The caller must not change it.
 func (c *Cluster) Table() RoutingTable { return *c.table.Load() }
@@ -143,6 +157,11 @@ func (c *Cluster) Stats() []Stats {
 			Busy:     time.Duration(m.busy.Load()),
 			Pool:     m.store.Pool(),
 			TopKeys:  m.keys.top(maxTopKeys, time.Now()),
+		}
+		if r, ok := m.store.(interface{ Replica() (ReplicaStats, bool) }); ok {
+			if stats, has := r.Replica(); has {
+				all[i].Replica = &stats
+			}
 		}
 	}
 	return all

@@ -20,6 +20,9 @@ type PostgresOptions struct {
 	PoolSize int
 	// ConnectTimeout bounds the opening of one connection; 0 leaves it to connect_timeout in the DSN, else two seconds.
 	ConnectTimeout time.Duration
+	// Replica is the DSN of a streaming replica that look-ups go to; empty for none. What was registered a moment ago may
+	// not be there yet.
+	Replica string
 }
 
 const (
@@ -40,6 +43,7 @@ type Postgres struct {
 	claims  claims
 	recycle string // the query of Recyclable
 	address string
+	replica *replica // nil for none
 }
 
 var _ Store = (*Postgres)(nil)
@@ -84,7 +88,35 @@ func OpenPostgres(ctx context.Context, dsn string, o PostgresOptions) (*Postgres
 		pool.Close()
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
+	if o.Replica != "" {
+		if p.replica, err = openReplica(ctx, o); err != nil {
+			pool.Close()
+			return nil, fmt.Errorf("open replica of postgres: %w", err)
+		}
+	}
 	return p, nil
+}
+
+func openPool(ctx context.Context, dsn string, o PostgresOptions) (*pgxpool.Config, *pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		// The reason quotes pieces of the DSN, at times of its password, so that it cannot be passed on.
+		return nil, nil, errors.New("the DSN is malformed; it reads postgres://user:password@host:port/database?option=value")
+	}
+	if o.PoolSize > 0 {
+		config.MaxConns = int32(o.PoolSize)
+	}
+	switch {
+	case o.ConnectTimeout > 0:
+		config.ConnConfig.ConnectTimeout = o.ConnectTimeout
+	case config.ConnConfig.ConnectTimeout == pgxConnectTimeout:
+		config.ConnConfig.ConnectTimeout = defaultConnectTimeout
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "checker"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	return config, pool, err
 }
 
 func address(host string, port uint16) string {
@@ -112,6 +144,15 @@ func (p *Postgres) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, fmt.Errorf("connect: %w", err)
 }
 
+// Hold takes a connection out of the pool for as long as the caller likes, as code does that forgets to give it back.
+func (p *Postgres) Hold(ctx context.Context) (giveBack func(), err error) {
+	conn, err := p.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return func() { p.release(conn) }, nil
+}
+
 func (p *Postgres) release(conn *pgxpool.Conn) {
 	conn.Release()
 	p.gate.leave()
@@ -119,11 +160,11 @@ func (p *Postgres) release(conn *pgxpool.Conn) {
 
 // Lookup implements [Store].
 func (p *Postgres) Lookup(ctx context.Context, name string) (Row, bool, error) {
-	conn, err := p.acquire(ctx)
+	conn, release, err := p.reader(ctx)
 	if err != nil {
 		return Row{}, false, err
 	}
-	defer p.release(conn)
+	defer release()
 	bucket, bit := place(name)
 	var f found
 	if err := conn.QueryRow(ctx, p.tables[SubTable(name)].lookup, bit, name, bucket).Scan(f.columns()...); err != nil {
@@ -167,5 +208,8 @@ func (p *Postgres) Address() string { return p.address }
 // Close implements [Store].
 func (p *Postgres) Close() error {
 	p.pool.Close()
+	if p.replica != nil {
+		p.replica.pool.Close()
+	}
 	return nil
 }

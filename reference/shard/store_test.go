@@ -84,6 +84,10 @@ func TestStore(t *testing.T) {
 		t.Parallel()
 		checkRights(t, pg)
 	})
+	t.Run("PostgresReplica", func(t *testing.T) {
+		t.Parallel()
+		checkReplica(t, pg)
+	})
 	t.Run("PostgresMigration", func(t *testing.T) {
 		t.Parallel()
 		checkMigratePostgres(t, pg)
