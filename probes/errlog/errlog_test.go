@@ -340,3 +340,20 @@ func TestTheChangeThatIsNamed(t *testing.T) {
 	probetest.Want(t, ev, "change_tied", 0)
 	probetest.Want(t, ev, "change_of_behaviour", 0)
 }
+
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	r := ring{age: time.Hour}
+	for code, n := range map[string]int{"25006": 1, "23505": 2, "53300": 3, "08P01": 4} {
+		for i := range n {
+			r.entries = append(r.entries, entry{At: now.Add(-time.Duration(i+1) * time.Second), Message: "claim: refused", Layer: "shard", Target: "shard1", Code: code})
+		}
+	}
+	// Of a service that names no codes, and of a minute before.
+	r.entries = append(r.entries, entry{At: now.Add(-time.Second), Message: "ERROR: cannot execute INSERT in a read-only transaction (SQLSTATE 25006)"},
+		entry{At: now.Add(-70 * time.Second), Message: "claim: refused", Layer: "shard", Code: "25006"})
+	ev := check(t, r.doc(), `{"now":"2026-11-30T16:00:00Z","changes":[]}`)
+	for name, want := range map[string]float64{"read_only_errors": 2, "conflict_errors": 2, "slot_errors": 3, "pooler_errors": 4, "shard_errors": 11} {
+		probetest.Want(t, ev, name, want)
+	}
+}

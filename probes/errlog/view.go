@@ -213,6 +213,11 @@ func (k *kind) other() bool {
 	return true
 }
 
+// codeFacts count the errors of one SQLSTATE each.
+var codeFacts = []struct{ fact, code string }{
+	{"read_only_errors", "25006"}, {"conflict_errors", "23505"}, {"slot_errors", "53300"}, {"pooler_errors", "08P01"},
+}
+
 // record records what follows from the errors alone.
 func (v *view) record(rec *probes.Recorder) {
 	rec.Set("errors", probes.Known(float64(v.total)))
@@ -233,6 +238,15 @@ func (v *view) record(rec *probes.Recorder) {
 	rec.Set("redis_errors", probes.Known(float64(redis)))
 	rec.Set("shard_errors", probes.Known(float64(shard)))
 	rec.Set("other_errors", probes.Known(float64(other)))
+	for _, c := range codeFacts {
+		n := 0
+		for _, k := range v.kinds {
+			if k.template.group.code == c.code {
+				n += k.latest
+			}
+		}
+		rec.Set(c.fact, probes.Known(float64(n)))
+	}
 	every := func(*kind) bool { return true }
 	groups, count := v.fresh(every)
 	_, others := v.fresh((*kind).other)

@@ -27,6 +27,10 @@ func facts() []probes.FactDoc {
 		{Name: "pool_pending_worst", Help: "The same for the shard with the longest queue.", Expected: "0"},
 		{Name: "pool_timeouts_rate", Unit: probes.PerSecond, Help: "Requests that ended without getting a connection, per second over the window, over all shards.", Expected: "0"},
 		{Name: "pool_turnover_rate", Unit: probes.PerSecond, Help: "How often a connection of the worst shard's pool changes hands per second; near 0 with a full pool is a leak or a lock."},
+		{Name: "pool_wait_seconds", Unit: probes.Seconds, Help: "Mean time that requests waited for a connection of the worst shard's pool, those in vain included, over the window; missing when none waited.", Expected: "< 0.01"},
+		{Name: "pools_full", Help: "Shards whose pool is used up in both samples while requests wait.", Expected: "0"},
+		{Name: "pools_stuck", Help: "Those of them whose connections change hands less than once in ten seconds.", Expected: "0"},
+		{Name: "replica_lookups_rate", Unit: probes.PerSecond, Help: "Look-ups per second that the service sends to replicas of its shards, as far as it tells."},
 	}
 }
 

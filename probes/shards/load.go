@@ -102,6 +102,9 @@ func recordLatency(rec *probes.Recorder, loads []load) {
 		}
 	}
 	rec.Set("latency_max_seconds", slowest)
+	if v, ok := slowest.Get(); ok {
+		rec.Row(probes.Row{Table: tableSlowest, Key: clip(loads[at].last.Shard), Value: v, Unit: probes.Seconds})
+	}
 	median := slowest // its reason, where it is unknown
 	if _, ok := slowest.Get(); ok {
 		median = probes.Median(others)

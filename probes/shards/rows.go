@@ -25,6 +25,8 @@ const (
 const (
 	tableFailing = "failing" // shards that are down or fail most requests
 	tableBusiest = "busiest" // the shard that draws too much, if one does
+	tableSlowest = "slowest" // the shard whose requests take longest
+	tableFull    = "full pools"
 	tableShards  = "shards"
 	tableKeys    = "top keys"
 )

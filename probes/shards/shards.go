@@ -42,7 +42,7 @@ var _ database = (*source.Postgres)(nil)
 func kind(api *source.HTTP, dbs []database) probes.Kind {
 	return probes.Kind{
 		Facts:  facts(),
-		Tables: []string{tableFailing, tableBusiest, tableShards, tableKeys},
+		Tables: []string{tableFailing, tableBusiest, tableSlowest, tableFull, tableShards, tableKeys},
 		New: func(decode func(any) error) (probes.Probe, error) {
 			var o Options
 			if err := decode(&o); err != nil {
@@ -96,6 +96,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	recordLoads(rec, loads, span)
 	recordKeys(rec, loads)
 	recordPools(rec, loads, span)
+	recordReplicas(rec, loads, span)
 	troubleRows(rec, loads, answers)
 	shardRows(rec, loads, answers)
 	keyRows(rec, loads)

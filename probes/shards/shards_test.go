@@ -138,7 +138,7 @@ func TestHotName(t *testing.T) {
 	for name, want := range map[string]float64{
 		"max_share": 0.7, "max_share_over_even": 2.8, "latency_max_seconds": 0.01, "latency_median_seconds": 0.001, "latency_skew": 10,
 		"top_key_share": 0.6, "top_key_excess_share": 0.6 / (1 - 1/2.8),
-		"pool_in_use_ratio": 1, "pool_pending": 5, "pool_pending_worst": 5, "pool_turnover_rate": 175,
+		"pool_in_use_ratio": 1, "pool_pending": 5, "pool_pending_worst": 5, "pool_turnover_rate": 175, "pools_full": 1, "pools_stuck": 0,
 	} {
 		probetest.Want(t, ev, name, want)
 	}
@@ -161,6 +161,37 @@ func TestHotName(t *testing.T) {
 			t.Errorf("rows: got %s, want %s in it", got, want)
 		}
 	}
+}
+
+// TestStuckPools: two pools are used up, and one of them moves.
+func TestStuckPools(t *testing.T) {
+	t.Parallel()
+	a, b := start, sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1100, 1000, 1100, 1100}}
+	a.inUse, a.pending = []int{8, 8, 8, 8}, []int{4, 4, 0, 4}
+	b.inUse, b.pending = []int{8, 8, 8, 3}, []int{2, 6, 0, 0}
+	ev := check(t, nil, a.doc(), b.doc())
+	probetest.Want(t, ev, "pools_full", 2)
+	probetest.Want(t, ev, "pools_stuck", 1)
+	probetest.WantMoot(t, ev, "pool_wait_seconds", "no request waited")
+	probetest.Want(t, ev, "replica_lookups_rate", 0)
+	if r := firstRow(ev, "full pools"); r.Key != "shard0" || r.Value != 2 {
+		t.Errorf("full pools: got %+v", r)
+	}
+
+	// What the documents contradict is neither full nor empty.
+	b.inUse = []int{8, 9, 8, 3}
+	ev = check(t, nil, a.doc(), b.doc())
+	probetest.WantMissing(t, ev, "pools_stuck", "impossible: 9 connections in use")
+}
+
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	doc := func(now string, lookups int) string {
+		return fmt.Sprintf(`{"now":"2026-11-30T16:00:%sZ","started_at":"2026-11-30T15:00:00Z","shards":[{"shard":"shard0","replica":{"lookups":%d}},{"shard":"shard1"}]}`, now, lookups)
+	}
+	probetest.Want(t, check(t, nil, doc("00", 100), doc("00.5", 150)), "replica_lookups_rate", 100)
+	probetest.WantMissing(t, check(t, nil, `{"now":"2026-11-30T16:00:00Z","started_at":"2026-11-30T15:00:00Z","shards":[{"shard":"shard0"},{"shard":"shard1"}]}`,
+		doc("00.5", 150)), "replica_lookups_rate", "list of replicas changed")
 }
 
 func TestTooFewRequests(t *testing.T) {

@@ -62,6 +62,7 @@ const (
 	PathShards      = "/debug/diagnose/shards"
 	PathErrors      = "/debug/diagnose/errors"
 	PathChanges     = "/debug/diagnose/changes"
+	PathRoute       = "/debug/diagnose/route"
 )
 
 // Bloom is GET /debug/diagnose/bloom.
@@ -172,6 +173,27 @@ type Shard struct {
 	BusySeconds probes.Number `json:"busy_seconds"`
 	Pool        Pool          `json:"pool"`
 	TopKeys     TopKeys       `json:"top_keys"`
+	// Replica is nil where the service looks names up on the shard itself, or does
+	// not tell.
+	Replica *Replica `json:"replica"`
+}
+
+// Replica is where the look-ups of a shard go.
+type Replica struct {
+	Lookups probes.Number `json:"lookups"`
+}
+
+// RouteRequest is the body of POST /debug/diagnose/route.
+type RouteRequest struct {
+	Names []string `json:"names"`
+}
+
+// Routes is the answer to POST /debug/diagnose/route.
+type Routes struct {
+	Version probes.Number `json:"version"`
+	// Shards are the names of the shards, one for each name asked about; empty for
+	// one that is on its way from one to another.
+	Shards []string `json:"shards"`
 }
 
 // TopKeys is a Space-Saving summary: the true count of a key lies in

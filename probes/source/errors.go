@@ -22,6 +22,8 @@ var (
 	ErrUnreachable = errors.New("unreachable")
 	// ErrHung means that there is a connection and no answer in time.
 	ErrHung = errors.New("hung")
+	// ErrNoSlot is an [ErrRefused]: the server has no connection to spare.
+	ErrNoSlot = fmt.Errorf("%w: out of connections", ErrRefused)
 	// ErrDenied means that the target answered and wants other credentials.
 	ErrDenied = errors.New("denied")
 	// ErrAbsent means that the target does not serve the document.

@@ -25,12 +25,16 @@ type PostgresOptions struct {
 	DSN Secret
 	// Timeout bounds connecting and every query; zero means 1 s.
 	Timeout time.Duration
+	// Console says that the DSN leads to the admin console of a PgBouncer (its
+	// database "pgbouncer"), which knows neither settings nor SELECT.
+	Console bool
 }
 
 // Postgres asks one shard, over one connection of its own.
 type Postgres struct {
 	name    string
 	timeout time.Duration
+	console bool
 	config  *pgx.ConnConfig
 	circuit circuit
 
@@ -46,15 +50,17 @@ func NewPostgres(o PostgresOptions) (*Postgres, error) {
 		// The driver's own text quotes parts of the string.
 		return nil, fmt.Errorf("postgres %s: the connection string cannot be parsed", o.Name)
 	}
-	p := &Postgres{name: o.Name, timeout: o.Timeout, config: config}
+	p := &Postgres{name: o.Name, timeout: o.Timeout, console: o.Console, config: config}
 	if p.timeout <= 0 {
 		p.timeout = backendTimeout
 	}
 	config.ConnectTimeout = p.timeout
-	// What the agent may do is settled when the session begins: it cannot
-	// write, wait for a lock, or keep a transaction or a query open.
 	config.RuntimeParams["application_name"] = ClientName
-	config.RuntimeParams["default_transaction_read_only"] = "on"
+	if o.Console {
+		return p, nil
+	}
+	// What the agent may do is settled when the session begins: it cannot write
+	// (see connect), wait for a lock, or keep a transaction or a query open.
 	config.RuntimeParams["statement_timeout"] = "2000"
 	config.RuntimeParams["lock_timeout"] = "200"
 	config.RuntimeParams["idle_in_transaction_session_timeout"] = "5000"
@@ -91,53 +97,87 @@ func (p *Postgres) Close(ctx context.Context) {
 	p.drop()
 }
 
-// Ping returns how long the shard takes to answer SELECT 1.
+// Ping returns how long the shard takes to answer SELECT 1, or the console
+// SHOW VERSION.
 func (p *Postgres) Ping(ctx context.Context, cost *probes.Cost) (time.Duration, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	err := p.circuit.check()
-	if err != nil {
-		return 0, fmt.Errorf("select 1: %w", err)
+	statement := "SELECT 1"
+	if p.console {
+		statement = "SHOW VERSION"
 	}
-	kept := p.conn != nil
-	took, err := p.ping(ctx, cost)
-	if kept && errors.Is(err, ErrRefused) {
-		took, err = p.ping(ctx, cost)
-	}
-	p.circuit.note(err)
+	_, took, err := p.ask(ctx, cost, statement)
 	if err != nil {
-		return 0, fmt.Errorf("select 1: %w", err)
+		return 0, fmt.Errorf("%s: %w", strings.ToLower(statement), err)
 	}
 	return took, nil
 }
 
-func (p *Postgres) ping(run context.Context, cost *probes.Cost) (time.Duration, error) {
+// Query runs one statement without parameters and returns its rows. what names
+// it in errors, in a word. It goes by the simple protocol, which every pooler
+// lets through. An error that the server answers with leaves the session as it is.
+func (p *Postgres) Query(ctx context.Context, cost *probes.Cost, what, statement string) ([]Record, error) {
+	results, _, err := p.ask(ctx, cost, statement)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return records(results), nil
+}
+
+// ask runs a statement on the session, which it opens where there is none. A
+// session that turns out to be closed is replaced once.
+func (p *Postgres) ask(ctx context.Context, cost *probes.Cost, statement string) ([]*pgconn.Result, time.Duration, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.circuit.check(); err != nil {
+		return nil, 0, err
+	}
+	kept := p.conn != nil
+	results, took, err := p.try(ctx, cost, statement)
+	if kept && errors.Is(err, ErrRefused) {
+		results, took, err = p.try(ctx, cost, statement)
+	}
+	p.circuit.note(err)
+	return results, took, err
+}
+
+func (p *Postgres) try(run context.Context, cost *probes.Cost, statement string) ([]*pgconn.Result, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(run, p.timeout)
 	defer cancel()
 	if p.conn == nil {
-		if err := p.connect(ctx, cost); err != nil {
+		if err := p.connect(ctx, run, cost); err != nil {
 			err = p.failed(run, err)
 			p.drop()
-			return 0, err
+			return nil, 0, err
 		}
 	}
+	results, took, err := p.exec(ctx, run, cost, statement)
+	if err == nil {
+		return results, took, nil
+	}
+	told, ok := errors.AsType[*pgconn.PgError](err)
+	err = p.failed(run, err)
+	if !ok || told.Severity != "ERROR" {
+		p.drop()
+	}
+	return nil, 0, err
+}
+
+// exec runs a statement on the session that stands.
+func (p *Postgres) exec(ctx, run context.Context, cost *probes.Cost, statement string) ([]*pgconn.Result, time.Duration, error) {
 	before := p.gate.bytes()
 	stop := p.gate.begin(run)
 	start := time.Now()
 	cost.Queries++
-	_, err := p.conn.PgConn().Exec(ctx, "SELECT 1").ReadAll()
+	results, err := p.conn.PgConn().Exec(ctx, statement).ReadAll()
 	took := time.Since(start)
 	stop()
 	cost.Bytes += p.gate.bytes() - before
-	if err != nil {
-		err = p.failed(run, err)
-		p.drop()
-		return 0, err
-	}
-	return took, nil
+	return results, took, err
 }
 
-func (p *Postgres) connect(ctx context.Context, cost *probes.Cost) error {
+// connect opens the session and makes it read-only. That is a statement and no
+// setting of the start, so that pg_settings.reset_val still tells what holds for
+// everybody else.
+func (p *Postgres) connect(ctx, run context.Context, cost *probes.Cost) error {
 	p.gate = &gate{open: true, timeout: p.timeout}
 	config := p.config.Copy()
 	config.DialFunc = p.gate.dial
@@ -145,6 +185,10 @@ func (p *Postgres) connect(ctx context.Context, cost *probes.Cost) error {
 	p.gate.shut()
 	cost.Bytes += p.gate.bytes()
 	p.conn = conn
+	if err != nil || p.console {
+		return err
+	}
+	_, _, err = p.exec(ctx, run, cost, "SET default_transaction_read_only = on")
 	return err
 }
 
@@ -161,9 +205,13 @@ func (p *Postgres) failed(run context.Context, err error) error {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		text := "SQLSTATE " + answer.Code
 		switch {
-		// Class 28: invalid authorization; 3D000: no such database; 42501: no privilege.
-		case strings.HasPrefix(answer.Code, "28"), answer.Code == "3D000", answer.Code == "42501":
+		// Class 28: invalid authorization; 3D000: no such database.
+		case strings.HasPrefix(answer.Code, "28"), answer.Code == "3D000":
 			return fail(ErrDenied, text+": the server wants other credentials than the agent's")
+		case answer.Code == "42501":
+			return fail(ErrDenied, text+": the agent's role lacks a right")
+		case answer.Code == "53300":
+			return fail(ErrNoSlot, text+": the server has no slot left for a session")
 		// Class 53: out of connections, memory or disk; class 57P: shutting down or starting up.
 		case strings.HasPrefix(answer.Code, "53"), strings.HasPrefix(answer.Code, "57P"):
 			return fail(ErrRefused, text+": the server takes no sessions")

@@ -71,12 +71,43 @@ func TestPostgres(t *testing.T) {
 			t.Fatalf("ping: got %v, %v", took, err)
 		}
 	}
-	if cost.Queries != 3 || cost.Bytes == 0 {
-		t.Errorf("cost: got %+v, want 3 queries and some bytes", *cost)
+	if cost.Queries != 4 || cost.Bytes == 0 {
+		t.Errorf("cost: got %+v, want the start of the session, 3 queries and some bytes", *cost)
 	}
 	if n := sessions(t); n != 1 {
 		t.Errorf("sessions of the agent: got %d, want 1", n)
 	}
+
+	t.Run("answers by column", func(t *testing.T) {
+		rows, err := p.Query(t.Context(), cost, "columns", "SELECT 1.5 AS a, -2 AS b, true AS c, NULL AS d, 'x' AS e UNION ALL SELECT 3, 4, false, '', 'y' ORDER BY 1")
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("got %v, %v", rows, err)
+		}
+		r := rows[0]
+		if r.Number("a").Or(0) != 1.5 || r.Number("b").Or(0) != -2 || !r.Is("c") || rows[1].Is("c") || r.Text("e") != "x" {
+			t.Errorf("got %v", r)
+		}
+		for _, unknown := range []string{"d", "e", "nothing"} {
+			if n := r.Number(unknown); n.Why() == "" || !strings.HasPrefix(n.Why(), unknown+" ") {
+				t.Errorf("%s: got %v, want it unknown", unknown, n)
+			}
+		}
+	})
+
+	t.Run("cannot write, and goes on after an error", func(t *testing.T) {
+		for statement, want := range map[string]error{"CREATE TABLE t ()": source.ErrAnswered, "SELECT nothing": source.ErrAnswered} {
+			if _, err := p.Query(t.Context(), cost, "attempt", statement); !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "attempt: SQLSTATE ") {
+				t.Errorf("%s: got %v, want %v", statement, err, want)
+			}
+		}
+		rows, err := p.Query(t.Context(), cost, "setting", "SELECT setting, reset_val FROM pg_settings WHERE name = 'default_transaction_read_only'")
+		if err != nil || len(rows) != 1 || rows[0].Text("setting") != "on" || rows[0].Text("reset_val") != "off" {
+			t.Errorf("got %v, %v, want on for the agent and off for everybody else", rows, err)
+		}
+		if n := sessions(t); n != 1 {
+			t.Errorf("sessions of the agent: got %d, want the same one", n)
+		}
+	})
 
 	t.Run("a closed session is replaced once", func(t *testing.T) {
 		_, err := other.Exec(t.Context(), "select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'diagnose'")
@@ -157,7 +188,7 @@ func TestPostgresSession(t *testing.T) {
 	t.Parallel()
 	got := startupParameters(t)
 	for key, value := range map[string]string{
-		"application_name": "diagnose", "default_transaction_read_only": "on",
+		"application_name":  "diagnose",
 		"statement_timeout": "2000", "lock_timeout": "200", "idle_in_transaction_session_timeout": "5000",
 	} {
 		if !strings.Contains(got, key+"\x00"+value+"\x00") {
