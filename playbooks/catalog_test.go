@@ -24,16 +24,25 @@ var factNames = map[string]string{
 		pool_hold_seconds`,
 	"shards": `shards_total unreachable ping_seconds failing requests_rate max_share max_share_over_even latency_max_seconds
 		latency_median_seconds latency_skew error_ratio top_key_share top_key_excess_share pool_in_use_ratio pool_pending
-		pool_pending_worst pool_timeouts_rate pool_turnover_rate`,
+		pool_pending_worst pool_timeouts_rate pool_turnover_rate pool_wait_seconds pools_full pools_stuck
+		replica_lookups_rate`,
+	"postgres": `shards_configured shards_asked slots_refused sessions sessions_limit sessions_ratio
+		top_client_share lock_waiters shards_locked blocker_seconds blocker_idle idle_transactions
+		idle_transaction_seconds transaction_seconds busy_sessions slow_statements commits_rate rollbacks_rate
+		deadlocks read_only standbys replicas replay_lag_seconds replay_lag_bytes
+		sequence_used_ratio sequence_burn_rate inserts_rate failed_inserts_rate dead_rows_ratio unindexed_tables
+		table_scans table_scan_rows table_scan_share names_routed names_misplaced routing_differs
+		bouncers_configured bouncer_waiting bouncer_wait_seconds bouncer_servers`,
 	"errlog": `errors_rate baseline_rate errors groups new_groups new_errors new_errors_share redis_errors shard_errors
 		other_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors
-		change_tied change_of_behaviour seconds_since_recent_change`,
+		change_tied change_of_behaviour seconds_since_recent_change read_only_errors conflict_errors slot_errors pooler_errors`,
 }
 
 // tableNames are the tables of the real probes, by kind.
 var tableNames = map[string][]string{
 	"bloom": {"existing names"}, "rediscache": {"redis server"}, "errlog": {"changes", "errors"},
-	"shards": {"failing", "busiest", "shards", "top keys"},
+	"shards":   {"failing", "busiest", "slowest", "full pools", "shards", "top keys"},
+	"postgres": {"clients", "blockers", "full servers", "read-only", "behind", "scans", "failed rows", "misplaced", "pooler queues", "sessions"},
 }
 
 func unitOf(name string) probes.Unit {
@@ -49,7 +58,7 @@ func unitOf(name string) probes.Unit {
 		return probes.Bytes
 	case strings.HasSuffix(name, "_rate"):
 		return probes.PerSecond
-	case name == "reachable", name == "hung", name == "change_before_new_errors", name == "change_tied", name == "change_of_behaviour":
+	case name == "reachable", name == "hung", name == "change_before_new_errors", name == "change_tied", name == "change_of_behaviour", name == "blocker_idle":
 		return probes.Bool
 	}
 	return probes.Count

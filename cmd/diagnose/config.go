@@ -47,6 +47,8 @@ type targetConfig struct {
 	Checker checkerConfig `yaml:"checker"`
 	Redis   redisConfig   `yaml:"redis"`
 	Shards  []shardConfig `yaml:"shards"`
+	// PgBouncers are the admin consoles of the poolers before the shards.
+	PgBouncers []shardConfig `yaml:"pgbouncers"`
 }
 
 type checkerConfig struct {
@@ -189,6 +191,11 @@ func (t *targetConfig) validate() error {
 			return fmt.Errorf("shards[%d]: want {name: shard0, dsn: {env: SHARD0_DSN}}", i)
 		}
 	}
+	for i, b := range t.PgBouncers {
+		if b.Name == "" || !b.DSN.given() {
+			return fmt.Errorf("pgbouncers[%d]: want {name: bouncer0, dsn: {env: BOUNCER0_DSN}}, of the database pgbouncer", i)
+		}
+	}
 	return nil
 }
 
@@ -237,6 +244,9 @@ func (t *targetConfig) resolve() error {
 	try(&t.Redis.Password, "target %s: redis.password", t.Name)
 	for i := range t.Shards {
 		try(&t.Shards[i].DSN, "target %s: shards[%d].dsn", t.Name, i)
+	}
+	for i := range t.PgBouncers {
+		try(&t.PgBouncers[i].DSN, "target %s: pgbouncers[%d].dsn", t.Name, i)
 	}
 	return errors.Join(errs...)
 }

@@ -23,6 +23,7 @@ type runFlags struct {
 	checker, redis           string
 	redisPassword            string
 	dsns, dsnFiles           []string
+	bouncers                 []string
 	output, record           string
 	notify, verbose          bool
 }
@@ -52,6 +53,7 @@ The target is that of --config, or is given by --checker and, for a fuller look,
 	fs.StringVar(&f.redisPassword, "redis-password-file", "", "file that holds the password of its Redis")
 	fs.StringArrayVar(&f.dsns, "shard-dsn", nil, "DSN of a shard, where it holds no password; once for each shard, in order")
 	fs.StringArrayVar(&f.dsnFiles, "shard-dsn-file", nil, "file that holds the DSN of a shard; once for each shard, in order")
+	fs.StringArrayVar(&f.bouncers, "pgbouncer-dsn-file", nil, "file that holds the DSN of the admin console of a PgBouncer; may be repeated")
 	fs.StringVar(&f.output, "output", "text", "text or json")
 	fs.StringVar(&f.record, "record", "", "file to write the report to as JSON, for diagnose replay")
 	fs.BoolVar(&f.notify, "notify", false, "also send the report to the sinks of the configuration")
@@ -76,8 +78,8 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 		c := &config{Playbook: defaultPlaybook, Targets: []targetConfig{t}}
 		return c, t, err
 	}
-	if f.redis != "" || f.redisPassword != "" || len(f.dsns)+len(f.dsnFiles) > 0 {
-		return nil, none, errors.New("--redis, --redis-password-file, --shard-dsn and --shard-dsn-file go with --checker, not with --config")
+	if f.redis != "" || f.redisPassword != "" || len(f.dsns)+len(f.dsnFiles)+len(f.bouncers) > 0 {
+		return nil, none, errors.New("--redis, --redis-password-file, --shard-dsn, --shard-dsn-file and --pgbouncer-dsn-file go with --checker, not with --config")
 	}
 	c, err := loadConfig(f.config)
 	if err != nil {
@@ -105,6 +107,13 @@ func (f *runFlags) targetOfFlags() (targetConfig, error) {
 			return t, err
 		}
 		add(dsn)
+	}
+	for _, path := range f.bouncers {
+		dsn, err := secretFile(path)
+		if err != nil {
+			return t, err
+		}
+		t.PgBouncers = append(t.PgBouncers, shardConfig{Name: fmt.Sprintf("pgbouncer%d", len(t.PgBouncers)), DSN: dsn})
 	}
 	return t, t.validate()
 }

@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
 	"github.com/regpath/diagnose/probes/bloom"
 	"github.com/regpath/diagnose/probes/errlog"
+	"github.com/regpath/diagnose/probes/postgres"
 	"github.com/regpath/diagnose/probes/rediscache"
 	"github.com/regpath/diagnose/probes/shards"
 	"github.com/regpath/diagnose/probes/source"
@@ -24,6 +26,8 @@ type target struct {
 	checker *source.HTTP
 	redis   *source.Redis
 	shards  []*source.Postgres
+	// consoles are those of the PgBouncers.
+	consoles []*source.Postgres
 }
 
 func newTarget(c targetConfig) (*target, error) {
@@ -51,6 +55,13 @@ func newTarget(c targetConfig) (*target, error) {
 		}
 		t.shards = append(t.shards, db)
 	}
+	for _, b := range c.PgBouncers {
+		console, err := source.NewPostgres(source.PostgresOptions{Name: b.Name, DSN: source.Secret(b.DSN.Reveal()), Console: true})
+		if err != nil {
+			return nil, err
+		}
+		t.consoles = append(t.consoles, console)
+	}
 	return t, nil
 }
 
@@ -66,6 +77,7 @@ func (t *target) catalog() probes.Catalog {
 		"bloom":      bloom.Kind(t.checker),
 		"rediscache": rediscache.Kind(t.checker, t.redis),
 		"shards":     shards.Kind(t.checker, t.shards),
+		"postgres":   postgres.Kind(t.checker, t.shards, t.consoles),
 		"errlog":     errlog.Kind(t.checker),
 	}
 }
@@ -90,7 +102,7 @@ func (t *target) open(ctx context.Context, logger *slog.Logger) {
 	if t.redis != nil {
 		try(t.redis.Name(), t.redis.Open)
 	}
-	for _, db := range t.shards {
+	for _, db := range slices.Concat(t.shards, t.consoles) {
 		try(db.Name(), db.Open)
 	}
 	wg.Wait()
@@ -101,7 +113,7 @@ func (t *target) close(ctx context.Context) {
 	if t.redis != nil {
 		t.redis.Close()
 	}
-	for _, db := range t.shards {
+	for _, db := range slices.Concat(t.shards, t.consoles) {
 		db.Close(ctx)
 	}
 }

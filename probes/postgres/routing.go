@@ -1,0 +1,162 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+// found is what a shard holds: names of a sample, and the version of its routing table.
+type found struct {
+	err     error
+	names   []string
+	version probes.Number
+}
+
+// recordRouting takes a sample of names from every shard and asks the service on
+// which shard it looks for them. Names stay in memory.
+func (p *probe) recordRouting(ctx context.Context, rec *probes.Recorder, shards []shard) {
+	miss := func(why string) { rec.Miss(why, "names_routed", "names_misplaced", "routing_differs") }
+	switch {
+	case len(p.dbs) == 0:
+		miss(noShard)
+		return
+	case p.api == nil:
+		miss("no checker is configured: set its URL to ask where it looks for names")
+		return
+	}
+	samples := p.sampleNames(ctx, rec, shards)
+	var names, at []string
+	for i, f := range samples {
+		for _, n := range f.names {
+			names, at = append(names, n), append(at, shards[i].name)
+		}
+	}
+	if len(names) == 0 {
+		why := over(shards, func(s shard) probes.Number { return samples[index(shards, s.name)].unknown() }, sum).Why()
+		if why == "" {
+			why = "no shard holds a name"
+		}
+		miss(why)
+		return
+	}
+	var routes source.Routes
+	if err := p.api.Post(ctx, rec.Cost(), source.PathRoute, source.RouteRequest{Names: names}, &routes); err != nil {
+		miss(err.Error())
+		return
+	}
+	if len(routes.Shards) != len(names) {
+		miss(fmt.Sprintf("POST %s: %d answers for %d names", source.PathRoute, len(routes.Shards), len(names)))
+		return
+	}
+	known := map[string]bool{}
+	for _, s := range shards {
+		known[s.name] = true
+	}
+	wrong := map[string]int{}
+	routed, misplaced := 0, 0
+	for i, to := range routes.Shards {
+		if !known[to] { // the name is on the move, or the agent calls the shard otherwise
+			continue
+		}
+		routed++
+		if to != at[i] {
+			misplaced++
+			wrong[at[i]]++
+		}
+	}
+	rec.Set("names_routed", probes.Known(float64(routed)))
+	rec.Set("names_misplaced", probes.Known(float64(misplaced)).If(routed > 0, "the service names none of the shards that the agent knows"))
+	rec.Set("routing_differs", count(shards, func(s shard) probes.Number { return samples[index(shards, s.name)].differs(routes.Version) }))
+	for i, s := range shards {
+		if wrong[s.name] > 0 {
+			row(rec, tableMisplaced, s.name, probes.Known(float64(wrong[s.name])), probes.Count,
+				"of %d names sampled there, the service looks for these elsewhere", len(samples[i].names))
+		} else if samples[i].differs(routes.Version).Or(0) > 0 {
+			row(rec, tableMisplaced, s.name, probes.Known(0), probes.Count, "its routing table has version %.0f, the service's %.0f",
+				samples[i].version.Or(0), routes.Version.Or(0))
+		}
+	}
+}
+
+func index(shards []shard, name string) int {
+	for i, s := range shards {
+		if s.name == name {
+			return i
+		}
+	}
+	return 0
+}
+
+// unknown is why there are no names.
+func (f found) unknown() probes.Number {
+	if f.err != nil {
+		return probes.Unknown(f.err.Error())
+	}
+	return probes.Known(0)
+}
+
+// differs is 1 if the shard's routing table has another version than the service's.
+func (f found) differs(version probes.Number) probes.Number {
+	d := f.version.Minus(version)
+	if d.Or(0) != 0 {
+		return probes.Known(1)
+	}
+	return d
+}
+
+// sampleNames takes a sample from every shard that answers, all at once.
+func (p *probe) sampleNames(ctx context.Context, rec *probes.Recorder, shards []shard) []found {
+	samples := make([]found, len(shards))
+	costs := make([]probes.Cost, len(shards))
+	var wg sync.WaitGroup
+	for i, s := range shards {
+		wg.Go(func() { samples[i] = p.sampleOne(ctx, &costs[i], p.dbs[i], s) })
+	}
+	wg.Wait()
+	for _, c := range costs {
+		*rec.Cost() = rec.Cost().Plus(c)
+	}
+	return samples
+}
+
+func (p *probe) sampleOne(ctx context.Context, cost *probes.Cost, db database, s shard) found {
+	none := found{version: probes.Unknown("the shard keeps no routing table that the agent's role may read")}
+	var places []place
+	switch {
+	case s.err() != nil:
+		none.err = s.err()
+		return none
+	case s.last.tablesErr != nil:
+		none.err = s.last.tablesErr
+		return none
+	}
+	routing := false
+	for _, r := range s.last.tables {
+		routing = r.Is("routing")
+		if r.Is("readable") && r.Number("live").Or(0) > 0 && len(places) < sampledTables {
+			places = append(places, place{table: r.Text("name"), pages: r.Number("pages").Or(1)})
+		}
+	}
+	if len(places) == 0 && !routing {
+		none.err = errors.New("the agent's role may read no table of names: GRANT SELECT ON it, to compare where names are and where they are looked for")
+		return none
+	}
+	rows, err := db.Query(ctx, cost, "names", namesQuery(p.options, places, routing))
+	if err != nil {
+		none.err, none.version = err, probes.Unknown(err.Error())
+		return none
+	}
+	for _, r := range rows {
+		if name, ok := r["name"]; ok {
+			none.names = append(none.names, name)
+		} else if routing {
+			none.version = r.Number("version")
+		}
+	}
+	return none
+}
