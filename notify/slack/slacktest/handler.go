@@ -225,16 +225,26 @@ func (s *Server) webhook(r *http.Request, body []byte) (int, string) {
 	return http.StatusOK, "ok"
 }
 
-// pace refuses a second message within the interval. s.mu is held.
+// pace refuses a message that comes too soon: each channel has burst places, one
+// of which is free again after every interval. s.mu is held.
 func (s *Server) pace(c *channel) reply {
 	now := s.now()
-	if last, ok := s.lastPost[c.id]; ok && s.interval > 0 && now.Sub(last) < s.interval {
-		wait := (s.interval - now.Sub(last) + time.Second - 1) / time.Second
+	if s.interval == 0 {
+		s.lastPost[c.id] = now
+		return reply{}
+	}
+	// free is when all places are free again.
+	free := s.free[c.id]
+	if free.Before(now) {
+		free = now
+	}
+	if wait := free.Add(s.interval).Sub(now.Add(time.Duration(s.burst) * s.interval)); wait > 0 {
 		rep := failure("ratelimited")
-		rep.status, rep.header = http.StatusTooManyRequests, http.Header{"Retry-After": {strconv.Itoa(int(wait))}}
+		seconds := (wait + time.Second - 1) / time.Second
+		rep.status, rep.header = http.StatusTooManyRequests, http.Header{"Retry-After": {strconv.Itoa(int(seconds))}}
 		return rep
 	}
-	s.lastPost[c.id] = now
+	s.free[c.id], s.lastPost[c.id] = free.Add(s.interval), now
 	return reply{}
 }
 

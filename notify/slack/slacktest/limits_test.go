@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 func plain(s string) map[string]any  { return map[string]any{"type": "plain_text", "text": s} }
@@ -161,4 +162,31 @@ func ExampleServer_Script() {
 	f, ok := s.next("chat.postMessage")
 	fmt.Println(f.Status, f.Header.Get("Retry-After"), ok)
 	// Output: 429 7 true
+}
+
+func TestBurst(t *testing.T) {
+	t.Parallel()
+	s := New()
+	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	s.now = func() time.Time { return now }
+	s.LimitBurst(time.Second, 3)
+	c := s.channels[ChannelID]
+	pass := func(want bool) {
+		t.Helper()
+		if rep := s.pace(c); (rep.err == "") != want {
+			t.Errorf("passed %t (Retry-After %q), want %t", rep.err == "", rep.header.Get("Retry-After"), want)
+		}
+	}
+	for range 3 {
+		pass(true)
+	}
+	pass(false)
+	now = now.Add(time.Second)
+	pass(true)
+	pass(false)
+	now = now.Add(time.Hour)
+	for range 3 {
+		pass(true)
+	}
+	pass(false)
 }

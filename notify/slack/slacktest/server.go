@@ -49,8 +49,10 @@ type Server struct {
 	violations []string
 	scripts    map[string][]Fault
 	interval   time.Duration
-	lastPost   map[string]time.Time
-	changed    chan struct{} // closed and replaced at every change
+	burst      int
+	free       map[string]time.Time // by channel, see pace
+	lastPost   map[string]time.Time // by channel
+	changed    chan struct{}        // closed and replaced at every change
 }
 
 // channel is a place to post to.
@@ -68,6 +70,7 @@ func New() *Server {
 		now:      time.Now,
 		channels: make(map[string]*channel),
 		scripts:  make(map[string][]Fault),
+		free:     make(map[string]time.Time),
 		lastPost: make(map[string]time.Time),
 		changed:  make(chan struct{}),
 	}
@@ -82,14 +85,24 @@ type TB interface {
 	Cleanup(f func())
 }
 
-// Start serves a new fake on a free port of the loopback interface until the
-// test ends.
+// Start serves a new fake until the test ends.
 func Start(tb TB) *Server {
 	tb.Helper()
-	s := New()
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	s, stop, err := Serve(context.Background())
 	if err != nil {
-		tb.Fatalf("listen: %v", err)
+		tb.Fatalf("%v", err)
+	}
+	tb.Cleanup(stop)
+	return s
+}
+
+// Serve serves a new fake on a free port of the loopback interface until stop is
+// called.
+func Serve(ctx context.Context) (s *Server, stop func(), err error) {
+	s = New()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, nil, fmt.Errorf("listen: %w", err)
 	}
 	s.url = "http://" + l.Addr().String()
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 5 * time.Second}
@@ -98,17 +111,16 @@ func Start(tb TB) *Server {
 		defer close(done)
 		_ = server.Serve(l)
 	}()
-	tb.Cleanup(func() {
+	return s, func() {
 		_ = server.Close()
 		<-done
-	})
-	return s
+	}, nil
 }
 
-// APIURL is the root of the Web API of a fake made by Start.
+// APIURL is the root of the Web API of a fake made by Start or Serve.
 func (s *Server) APIURL() string { return s.url + "/api/" }
 
-// WebhookURL is the incoming webhook of ChannelID of a fake made by Start.
+// WebhookURL is the incoming webhook of ChannelID of a fake made by Start or Serve.
 func (s *Server) WebhookURL() string { return s.url + webhookPath }
 
 // AddChannel adds a channel. A bot that is not a member of a private channel
@@ -140,10 +152,18 @@ func (s *Server) Delete(channel, ts string) {
 
 // Limit enforces one posted message per interval and channel, as Slack does with
 // a second. Zero switches it off, which is how a fake starts.
-func (s *Server) Limit(interval time.Duration) {
+func (s *Server) Limit(interval time.Duration) { s.LimitBurst(interval, 1) }
+
+// LimitBurst is Limit with short bursts of so many messages, which Slack allows
+// without saying how many.
+func (s *Server) LimitBurst(interval time.Duration, burst int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.interval = interval
+	s.interval, s.burst = interval, burst
+	clear(s.free)
+	for id, at := range s.lastPost {
+		s.free[id] = at.Add(interval) // what was posted before counts
+	}
 }
 
 // Script sets what happens to the next calls of a method ("chat.postMessage",
