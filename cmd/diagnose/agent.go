@@ -38,6 +38,8 @@ type agent struct {
 	routing  atomic.Pointer[routing]
 	intake   atomic.Pointer[http.Handler]
 	reloaded *reloadMetrics
+	// orders is nil when none are taken.
+	orders *orders
 }
 
 // incidentsAtOnce is how many incidents are worked on at a time. Nearly all of
@@ -79,8 +81,28 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /-/ready", a.serveReady)
 	mux.HandleFunc("POST /-/reload", a.serveReload)
+	if err := a.takeOrders(ctx, mux); err != nil {
+		return nil, errors.Join(err, a.inbox.Stop(ctx))
+	}
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	return a, nil
+}
+
+// takeOrders lets people order by chat, if the configuration says so.
+func (a *agent) takeOrders(ctx context.Context, mux *http.ServeMux) error {
+	for _, n := range a.config.Notify {
+		if n.Slack == nil || n.Slack.Orders == nil {
+			continue
+		}
+		o := &orders{config: *n.Slack, runner: &playbooks.Runner{Logger: a.logger}, routing: a.routing.Load, inbox: a.inbox, logger: a.logger}
+		h, err := o.handler(ctx)
+		if err != nil {
+			return err
+		}
+		mux.Handle(ordersPath, h)
+		a.orders = o
+	}
+	return nil
 }
 
 // serveReady answers 200 if the next alert could be stored, and else 503.
@@ -128,7 +150,11 @@ func (a *agent) run(ctx context.Context, ready func(address string)) error {
 	}
 	stopCtx, stop := context.WithTimeout(life, shutdownTimeout)
 	defer stop()
-	return errors.Join(failure, a.shutdown(stopCtx), a.inbox.Stop(stopCtx))
+	failure = errors.Join(failure, a.shutdown(stopCtx))
+	if a.orders != nil {
+		a.orders.stop() // before the inbox, in which it keeps marks
+	}
+	return errors.Join(failure, a.inbox.Stop(stopCtx))
 }
 
 // shutdown lets the requests under way end, for a while.

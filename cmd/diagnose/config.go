@@ -82,8 +82,19 @@ type slackConfig struct {
 	Channel string `yaml:"channel"`
 	// Fallback is the channel for what Channel does not take; none when empty.
 	Fallback string `yaml:"fallback"`
+	// Orders lets people order runs by chat, and mark reports; none when nil.
+	Orders *ordersConfig `yaml:"orders"`
 	// APIURL is for Slack-compatible servers; empty means Slack.
 	APIURL string `yaml:"api_url"`
+}
+
+// ordersConfig says who may give orders by chat: the users, and everybody in the
+// channels. Both are IDs.
+type ordersConfig struct {
+	// SigningSecret is the Slack app's.
+	SigningSecret secret   `yaml:"signing_secret"`
+	Users         []string `yaml:"users"`
+	Channels      []string `yaml:"channels"`
 }
 
 type slackWebhookConfig struct {
@@ -142,6 +153,7 @@ func (c *config) validate() error {
 		}
 	}
 	sinks := map[string]int{}
+	takers := 0
 	for i, n := range c.Notify {
 		if err := n.validate(); err != nil {
 			bad("notify[%d]%w", i, err)
@@ -154,6 +166,12 @@ func (c *config) validate() error {
 			bad("notify[%d]: is called %q like notify[%d]; give it a name of its own", i, n.name(), first)
 		}
 		sinks[n.name()] = i
+		if n.Slack != nil && n.Slack.Orders != nil {
+			takers++
+		}
+	}
+	if takers > 1 {
+		bad("notify: %d sinks have orders: at most one can", takers)
 	}
 	for i, r := range c.Routes {
 		for _, err := range r.validate(c, sinks) {
@@ -213,6 +231,10 @@ func (n *notifyConfig) validate() error {
 		return errors.New(".slack.token: is needed, as {env: SLACK_TOKEN} or {file: PATH}")
 	case n.Slack != nil && n.Slack.Channel == "":
 		return errors.New(".slack.channel: is needed, best as an ID (C0123456789)")
+	case n.Slack != nil && n.Slack.Orders != nil && !n.Slack.Orders.SigningSecret.given():
+		return errors.New(".slack.orders.signing_secret: is needed, as {env: NAME} or {file: PATH}")
+	case n.Slack != nil && n.Slack.Orders != nil && len(n.Slack.Orders.Users)+len(n.Slack.Orders.Channels) == 0:
+		return errors.New(".slack.orders: name the users or channels that may give orders, by their IDs")
 	case n.SlackWebhook != nil && !n.SlackWebhook.URL.given():
 		return errors.New(".slack_webhook.url: is needed, as {env: NAME} or {file: PATH}")
 	}
@@ -257,6 +279,11 @@ func (n *notifyConfig) resolve() error {
 	case n.Slack != nil:
 		if err := n.Slack.Token.resolve(); err != nil {
 			return fmt.Errorf("slack.token: %w", err)
+		}
+		if n.Slack.Orders != nil {
+			if err := n.Slack.Orders.SigningSecret.resolve(); err != nil {
+				return fmt.Errorf("slack.orders.signing_secret: %w", err)
+			}
 		}
 	case n.SlackWebhook != nil:
 		if err := n.SlackWebhook.URL.resolve(); err != nil {

@@ -18,7 +18,7 @@ import (
 // incidentsFlags are the flags of `diagnose incidents`.
 type incidentsFlags struct {
 	config, store, state, output string
-	pending, undelivered         bool
+	pending, undelivered, stats  bool
 	since                        time.Duration
 	limit                        int
 }
@@ -43,6 +43,7 @@ running. With an ID it shows that incident and its report.`,
 	fs.StringVar(&f.state, "state", "", "only open or resolved ones")
 	fs.BoolVar(&f.pending, "pending", false, "only those with news that has not been worked through")
 	fs.BoolVar(&f.undelivered, "undelivered", false, "only those with news that a sink has not been told")
+	fs.BoolVar(&f.stats, "stats", false, "count reports by what they found, and the marks that people gave them")
 	fs.DurationVar(&f.since, "since", 0, "only those opened within this time (default all)")
 	fs.IntVar(&f.limit, "limit", 100, "how many at most")
 	fs.StringVar(&f.output, "output", "text", "text or json")
@@ -59,6 +60,8 @@ func (f *incidentsFlags) run(ctx context.Context, id string, std streams) error 
 		return err
 	}
 	switch {
+	case f.stats:
+		return f.writeStats(ctx, store, rows, std.out)
 	case id != "" && len(rows) == 0:
 		return fmt.Errorf("no incident %q in %s", id, store)
 	case id != "":
@@ -123,6 +126,27 @@ func (f *incidentsFlags) showOne(ctx context.Context, store string, row webhook.
 		return err
 	}
 	return notify.Text(out, *told.Report, notify.TextOptions{Detail: notify.Full})
+}
+
+// writeStats writes how often each cause was reported, and how it was marked.
+func (f *incidentsFlags) writeStats(ctx context.Context, store string, rows []webhook.IncidentRow, out io.Writer) error {
+	all, err := stats(ctx, store, rows)
+	if err != nil {
+		return err
+	}
+	if f.output == "json" {
+		return writeJSON(out, all)
+	}
+	for _, s := range all {
+		if _, err := fmt.Fprintf(out, "%-28s %s, marked right %s, wrong %s\n", notify.Line(s.Verdict, 60), notify.Count(s.Reports, "report"),
+			notify.Count(s.Right, "time"), notify.Count(s.Wrong, "time")); err != nil {
+			return err
+		}
+	}
+	if len(all) == 0 {
+		_, err = fmt.Fprintln(out, "no reports")
+	}
+	return err
 }
 
 // writeIncidents writes a line for each incident, and one below it for each sink

@@ -66,8 +66,10 @@ type routing struct {
 	// routes are tried in order; the last one takes everything.
 	routes  []route
 	targets map[string]*target
-	urgent  func(severity string) bool
-	tokens  []string
+	// playbooks are bound to a target: by its name, then by theirs.
+	playbooks map[string]map[string]*playbooks.Playbook
+	urgent    func(severity string) bool
+	tokens    []string
 }
 
 // route is a routeConfig, ready for use.
@@ -94,6 +96,7 @@ func newRouting(c *config, old *routing) (*routing, error) {
 		r.tokens = append(r.tokens, token.Reveal())
 	}
 	byTarget := map[string]map[string]*playbooks.Playbook{}
+	r.playbooks = byTarget
 	for _, tc := range c.Targets {
 		t, err := newTarget(tc)
 		if err != nil {
@@ -125,6 +128,9 @@ func newRouting(c *config, old *routing) (*routing, error) {
 	}
 	return r, nil
 }
+
+// standard is the route of what no other takes.
+func (r *routing) standard() *route { return &r.routes[len(r.routes)-1] }
 
 // of returns the route of an incident: the first that any of its alerts takes.
 // Alerts join an incident and do not leave it, so it can only move up.

@@ -36,6 +36,7 @@ func newSink(c notifyConfig, out io.Writer) (sink, error) {
 	case c.Slack != nil:
 		bot, err := slack.NewBot(slack.BotConfig{
 			Name: c.name(), Token: c.Slack.Token.Secret, Channel: c.Slack.Channel, Fallback: c.Slack.Fallback, APIURL: c.Slack.APIURL,
+			Buttons: c.Slack.Orders != nil,
 		})
 		return sink{c.name(), bot}, err
 	case c.SlackWebhook != nil:

@@ -31,6 +31,8 @@ type BotConfig struct {
 	// PostEvery is the time between messages to one channel, apart from short
 	// bursts; 1 s, which is Slack's limit, when zero, and none when negative.
 	PostEvery time.Duration
+	// Buttons puts buttons below reports; see Commands.
+	Buttons bool
 	// APIURL is the root of the Web API; https://slack.com/api/ when empty.
 	APIURL string
 	// Timeout bounds one call; 10 s when zero.
@@ -48,6 +50,7 @@ type Bot struct {
 	fallback string
 	api      client
 	turns    *turns
+	buttons  bool
 	// id is the channel's ID as an answer gave it; nil until then.
 	id atomic.Pointer[string]
 }
@@ -70,6 +73,7 @@ func NewBot(c BotConfig) (*Bot, error) {
 		name:     cmp.Or(c.Name, "slack"),
 		channel:  c.Channel,
 		fallback: c.Fallback,
+		buttons:  c.Buttons,
 		turns:    newTurns(c.PostEvery),
 		api:      client{base: strings.TrimSuffix(base, "/") + "/", token: c.Token, caller: newCaller(c.Client, c.Timeout)},
 	}, nil
@@ -84,7 +88,11 @@ func NewBot(c BotConfig) (*Bot, error) {
 func (b *Bot) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
 	s := session{bot: b, n: n, at: n.Prior, urgent: true}
 	s.at.Sink = b.name
-	err := s.say(ctx, compose(n))
+	m := compose(n)
+	if b.buttons && n.Report != nil {
+		m = m.withButtons(n.Incident.ID)
+	}
+	err := s.say(ctx, m)
 	return s.at, err
 }
 

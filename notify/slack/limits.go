@@ -10,6 +10,8 @@ const (
 	maxText = 4000
 	// maxHeader is for a header block, which is always plain_text.
 	maxHeader = 150
+	// maxValue is for the value of a button.
+	maxValue = 2000
 	// maxURL is for a link that is worth showing; Slack's own limit is 3,000 for
 	// the whole text object around it.
 	maxURL = 2000

@@ -49,6 +49,17 @@ func (m message) instead(why string) message {
 	return m
 }
 
+// withButtons adds what can be ordered about the report of an incident.
+func (m message) withButtons(incident string) message {
+	button := func(b Button, label string) *slack.ButtonBlockElement {
+		return slack.NewButtonBlockElement(string(b), notify.Truncate(incident, maxValue), plainText(label))
+	}
+	m.blocks = append(slices.Clone(m.blocks), slack.NewActionBlock("diagnose_buttons",
+		button(ButtonAgain, "Run again"), button(ButtonEvidence, "Show evidence"),
+		button(ButtonRight, "This is right"), button(ButtonWrong, "This is wrong")))
+	return m
+}
+
 // icon tells the state at a glance, in a channel's list as well.
 func icon(n notify.Notice) string {
 	switch {

@@ -117,6 +117,7 @@ func (s *Server) api(r *http.Request, method string, body []byte) reply {
 		"auth.test":             s.authTest,
 		"chat.postMessage":      s.postMessage,
 		"chat.update":           s.update,
+		"chat.postEphemeral":    s.postEphemeral,
 		"conversations.history": s.history,
 		"conversations.replies": s.replies,
 	}[method]

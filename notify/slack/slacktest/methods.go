@@ -69,6 +69,27 @@ func (s *Server) postMessage(form url.Values) reply {
 	return reply{fields: fields}
 }
 
+// postEphemeral keeps what one user was told; it is in no channel.
+func (s *Server) postEphemeral(form url.Values) reply {
+	c, rep := s.open(form.Get("channel"), false)
+	if rep.err != "" {
+		return rep
+	}
+	thread := form.Get("thread_ts")
+	switch {
+	case form.Get("user") == "":
+		return failure("invalid_arguments", "[ERROR] missing required field: user")
+	case thread != "" && s.message(c.id, thread) == nil:
+		return failure("thread_not_found")
+	}
+	if _, rep := s.content(form.Get("text"), json.RawMessage(form.Get("blocks"))); rep.err != "" {
+		return rep
+	}
+	s.whispers = append(s.whispers, Whisper{Channel: c.id, ThreadTS: thread, User: form.Get("user"), Text: form.Get("text")})
+	s.signal()
+	return reply{fields: map[string]any{"message_ts": s.stamp()}}
+}
+
 func (s *Server) update(form url.Values) reply {
 	c, rep := s.open(form.Get("channel"), false) // the ID only
 	if rep.err != "" {

@@ -45,6 +45,7 @@ type Server struct {
 	lastTS     int64 // in microseconds
 	channels   map[string]*channel
 	messages   []*Message // in the order of posting
+	whispers   []Whisper
 	calls      []Call
 	violations []string
 	scripts    map[string][]Fault

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/webhook"
+)
+
+// mark is what people think of a report.
+type mark string
+
+const (
+	markRight mark = "right"
+	markWrong mark = "wrong"
+)
+
+const memoMarks = "marks"
+
+// addMark remembers the last mark of each user.
+func addMark(ctx context.Context, memo webhook.Memo, user string, m mark) error {
+	marks, err := recall[map[string]mark](ctx, memo, memoMarks)
+	if err != nil {
+		return err
+	}
+	if marks == nil {
+		marks = &map[string]mark{}
+	}
+	(*marks)[user] = m
+	return remember(ctx, memo, memoMarks, marks)
+}
+
+// stat is how often a verdict was reported, and what people thought of it.
+type stat struct {
+	Verdict string `json:"verdict"`
+	Reports int    `json:"reports"`
+	Right   int    `json:"right"`
+	Wrong   int    `json:"wrong"`
+}
+
+// stats counts reports by what they found: the root cause, or the verdict.
+func stats(ctx context.Context, store string, rows []webhook.IncidentRow) ([]stat, error) {
+	byVerdict := map[string]*stat{}
+	for _, r := range rows {
+		var s story
+		var marks map[string]mark
+		for key, to := range map[string]any{memoStory: &s, memoMarks: &marks} {
+			raw, ok, err := webhook.Kept(ctx, store, r.ID, key)
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
+			if err := json.Unmarshal(raw, to); err != nil {
+				return nil, fmt.Errorf("read %s of %s: %w", key, r.ID, err)
+			}
+		}
+		if s.Report == nil {
+			continue
+		}
+		verdict := string(s.Report.Verdict)
+		if s.Report.Verdict == playbooks.CauseFound && len(s.Report.Causes) > 0 {
+			verdict = s.Report.Causes[0].ID
+		}
+		of := byVerdict[verdict]
+		if of == nil {
+			of = &stat{Verdict: verdict}
+			byVerdict[verdict] = of
+		}
+		of.Reports++
+		for _, m := range marks {
+			if m == markRight {
+				of.Right++
+			} else {
+				of.Wrong++
+			}
+		}
+	}
+	all := make([]stat, 0, len(byVerdict))
+	for _, verdict := range slices.Sorted(maps.Keys(byVerdict)) {
+		all = append(all, *byVerdict[verdict])
+	}
+	return all, nil
+}
