@@ -120,13 +120,35 @@ func (s *Service) RestoreFilter(ctx context.Context, path string, p bloom.Params
 	return s.Filter.Restore(ctx, path, bloom.Plan{Params: p, From: s.names()})
 }
 
-func (s *Service) names() shardNames { return shardNames{s.Shards} }
+func (s *Service) names() shardNames { return shardNames{s.Shards, s.Filter.Know} }
 
 // shardNames reads the names of all shards for the filter.
-type shardNames struct{ shards *shard.Cluster }
+type shardNames struct {
+	shards *shard.Cluster
+	know   func(name string) // makes every generation have it, and counts nothing
+}
 
 // All implements bloom.Shards: all shards at the same time, in bounded memory.
+// A name that moves from one shard to another meanwhile may be read at neither:
+// then all is read once more, until nothing has moved.
 func (n shardNames) All(ctx context.Context, add func(string)) error {
+	before, err := n.shards.Version(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		if err := n.each(ctx, add); err != nil {
+			return err
+		}
+		after, err := n.shards.Version(ctx)
+		if err != nil || after == before {
+			return err
+		}
+		before, add = after, n.know
+	}
+}
+
+func (n shardNames) each(ctx context.Context, add func(string)) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range n.shards.Len() {
 		group.Go(func() error {
