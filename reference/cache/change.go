@@ -48,8 +48,8 @@ func (r *Redis) release(ctx context.Context, c *redis.Client, name string, at ti
 		name, at.Add(DeleteAgainAfter).UnixMilli(), newsLength).Err()
 }
 
-// sweepSize is how many second deletes one script does: Redis does nothing else
-// meanwhile.
+// sweepSize is how many second deletes one script does, and how many news are
+// told at once: Redis does nothing else meanwhile.
 const sweepSize = 200
 
 // Sweep makes good the releases and the news that are owed and does the second
@@ -85,7 +85,7 @@ func (r *Redis) sweep(ctx context.Context, c *redis.Client, now time.Time) error
 // many to keep, it tells that.
 func (r *Redis) tellClaims(ctx context.Context, c *redis.Client) error {
 	for {
-		names, lost := r.owed.takeClaims(sweepSize)
+		names, lost := r.owed.takeClaims()
 		if len(names) == 0 && !lost {
 			return nil
 		}

@@ -76,13 +76,13 @@ func (o *owed) oneRelease() (name string, at time.Time, ok bool) {
 	return "", time.Time{}, false
 }
 
-// takeClaims returns up to n claims that are owed and whether some are lost, and
+// takeClaims returns some claims that are owed and whether some are lost, and
 // forgets both.
-func (o *owed) takeClaims(n int) (names []string, lost bool) {
+func (o *owed) takeClaims() (names []string, lost bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name := range o.claims {
-		if len(names) == n {
+		if len(names) == sweepSize {
 			break
 		}
 		delete(o.claims, name)
