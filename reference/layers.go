@@ -74,6 +74,7 @@ type Layers struct {
 	Relay     *event.Relay      // is woken after each commit
 	Consumers []*event.Consumer // for their figures
 	FollowUps *event.Hook       // tells the profile service; for its URL
+	Audit     *event.Audit      // for its figures
 	// CoolDown is how long a released name stays nobody's; 0 means [name.CoolDown].
 	CoolDown time.Duration
 	// Failed is told of every failure. It must not block.

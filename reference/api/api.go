@@ -94,6 +94,7 @@ func New(o Options) (*Server, error) {
 	mux.HandleFunc("GET /readyz", s.serveReady)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	s.diagnose(mux)
+	mux.HandleFunc("POST /debug/events/{group}/redrive", s.serveRedrive)
 	if o.Faults != nil {
 		mux.Handle("/debug/fault/", o.Faults)
 	}

@@ -10,7 +10,7 @@ import (
 type eventDescs struct {
 	unpublished, oldest, inStream, added, confirmed, relayFailed *prometheus.Desc
 	pending, behind                                              *prometheus.Desc
-	handled, failed, dead                                        *prometheus.Desc
+	handled, failed, dead, letters, unexplained                  *prometheus.Desc
 }
 
 func newEventDescs(d func(name, help string, labels ...string) *prometheus.Desc) eventDescs {
@@ -26,6 +26,8 @@ func newEventDescs(d func(name, help string, labels ...string) *prometheus.Desc)
 		handled:     d("events_handled_total", "Events that this instance handled for the group.", "group"),
 		failed:      d("events_handler_errors_total", "Failed tries to handle an event.", "group"),
 		dead:        d("events_dead_total", "Events given up.", "group"),
+		letters:     d("events_dead_letters", "Events on the shard's dead-letter stream, of all groups.", "shard"),
+		unexplained: d("events_unexplained_total", "Moves of names that do not follow from their events: the state was changed behind the service."),
 	}
 }
 
@@ -42,6 +44,7 @@ func (c *collector) collectEvents(s sink) {
 		s.counter(d.added, float64(r.Added), r.Shard)
 		s.counter(d.confirmed, float64(r.Confirmed), r.Shard)
 		s.counter(d.relayFailed, float64(r.Failures), r.Shard)
+		s.gauge(d.letters, float64(r.DeadLetters), r.Shard)
 		for _, g := range r.Groups {
 			s.gauge(d.pending, float64(g.Pending), r.Shard, g.Name)
 			s.gauge(d.behind, g.Behind.Seconds(), r.Shard, g.Name)
@@ -53,4 +56,5 @@ func (c *collector) collectEvents(s sink) {
 		s.counter(d.failed, float64(n.Failed), n.Group)
 		s.counter(d.dead, float64(n.Dead), n.Group)
 	}
+	s.counter(d.unexplained, float64(c.server.service.Audit.Unexplained()))
 }

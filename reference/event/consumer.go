@@ -32,7 +32,7 @@ type ConsumerOptions struct {
 	// that to be repeated. What comes after an event that failed comes one by one.
 	Batch int
 	// Tries is how often an event is given to Handle before it goes to the dead-letter stream events:{shard}:dead, with
-	// the group and the last error; 0 means 5. A try that ended with the consumer's death counts. The event stays in the
+	// the group and the last error, where [Consumer.Redrive] finds it; 0 means 5. A try that ended with the consumer's death counts. The event stays in the
 	// outbox for the relay's Retention; the dead letter is, as all of Redis, a copy.
 	Tries int
 	// Timeout bounds one try; 0 means 2 s.

@@ -121,6 +121,48 @@ func TestBatch(t *testing.T) {
 	})
 }
 
+// TestRedrive handles what was given up once the reason has gone, and leaves what still fails and what is another group's.
+func TestRedrive(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 2)
+		relay, _ := b.relay(nil, "g", "other")
+		var mended atomic.Bool
+		r := newRecord()
+		bad := func(_ context.Context, e event.Event) error {
+			if e.Name == "poison" || !mended.Load() {
+				return errors.New("cannot bear it")
+			}
+			return nil
+		}
+		once := func(o *event.ConsumerOptions) { o.Tries = 1 }
+		c, _ := b.consumer("g", "c", r.handler(bad), once)
+		b.consumer("other", "c", bad, once)
+		for i := range 205 { // more than are read at a time
+			b.boxes[i%2].commit(fmt.Sprintf("name%d", i))
+		}
+		b.boxes[0].commit("poison")
+		b.drained()
+		letters := func() (n int) {
+			for _, s := range relay.Stats() {
+				n += s.DeadLetters
+			}
+			return n
+		}
+		eventually(t, "the letters are counted", func() bool { relay.Wake(0); relay.Wake(1); return letters() == 2*206 })
+		mended.Store(true)
+		for _, want := range []event.Redriven{{Handled: 205, Left: 1}, {Left: 1}} {
+			if got, err := c.Redrive(t.Context()); err != nil || got != want {
+				t.Errorf("Redrive = %+v, %v, want %+v", got, err, want)
+			}
+		}
+		if got := r.handled("shard1", 1); got != 1 || r.distinct() != 205 {
+			t.Errorf("an event was handled %d times, and %d events, want once, and 205", got, r.distinct())
+		}
+		eventually(t, "the rest is counted", func() bool { relay.Wake(0); relay.Wake(1); return letters() == 206+1 })
+	})
+}
+
 // TestUnavailable waits for what a handler needs, however long it takes, and tries a failing event afterwards as often
 // as any other.
 func TestUnavailable(t *testing.T) {

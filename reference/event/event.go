@@ -18,7 +18,7 @@
 //     [ConsumerOptions.ClaimAfter] may still be busy with its event when the next one begins.
 //   - Redis stays small. Of each shard it holds only what some group has not acknowledged, [RelayOptions.Window] events
 //     at most; the rest waits in the outbox. The price: a group that stands still stops the others when it is that far
-//     behind. [Relay.Stats] names it.
+//     behind. [Relay.Stats] names it. A group of an instance that is gone does so for [ConsumerOptions.GroupTTL].
 //
 // A registration waits for none of this and fails with none of it.
 package event

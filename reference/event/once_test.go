@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,7 @@ func TestSQL(t *testing.T) {
 			t.Cleanup(func() { _ = db.Close() })
 			t.Run("Once", func(t *testing.T) { checkOnce(t, db) })
 			t.Run("Audit", func(t *testing.T) { checkAudit(t, db) })
+			t.Run("Unexplained", func(t *testing.T) { checkUnexplained(t, db) })
 		})
 	}
 }
@@ -100,8 +102,57 @@ func checkOnce(t *testing.T, db *sql.DB) {
 	}
 }
 
+// unexpected fails the test for every move that cannot be.
+func unexpected(t *testing.T) func(error) { return func(err error) { t.Errorf("reported: %v", err) } }
+
+// checkUnexplained lets names change behind the service: the next event of each tells.
+func checkUnexplained(t *testing.T, db *sql.DB) {
+	var reported []string
+	audit, err := event.NewAudit(t.Context(), db, func(err error) {
+		if !errors.Is(err, event.ErrUnexplained) {
+			t.Errorf("reported %v, want %v", err, event.ErrUnexplained)
+		}
+		reported = append(reported, err.Error())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, began := int64(100), time.Unix(1000, 0)
+	happens := func(name string, after time.Duration, kinds ...string) {
+		t.Helper()
+		for _, kind := range kinds {
+			id++
+			for range 2 { // at least once
+				e := event.Event{ID: id, Shard: "shard0", Type: "USERNAME_" + kind, Name: name, UserID: 1, At: began.Add(after)}
+				if err := audit.Handle(t.Context(), e); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	happens("well", 0, "CLAIMED", "LOCKED", "RELEASED", "AVAILABLE", "CLAIMED", "RELEASED", "AVAILABLE")
+	happens("loaded", 0, "RELEASED", "AVAILABLE")
+	happens("late", time.Second, "RELEASED") // its bucket has moved: the event before comes from elsewhere, and later
+	happens("late", 0, "CLAIMED")
+	happens("late", 2*time.Second, "AVAILABLE", "BLESSED", "CLAIMED")
+	if len(reported) > 0 {
+		t.Errorf("reported %q, want nothing", reported)
+	}
+	happens("freed", 0, "CLAIMED", "AVAILABLE", "CLAIMED")
+	happens("loaded and freed", 0, "AVAILABLE")
+	happens("deleted", 0, "CLAIMED", "CLAIMED")
+	want := []string{
+		"a name's state was changed behind the service: USERNAME_AVAILABLE follows USERNAME_CLAIMED",
+		"a name's state was changed behind the service: USERNAME_AVAILABLE follows no event",
+		"a name's state was changed behind the service: USERNAME_CLAIMED follows USERNAME_CLAIMED",
+	}
+	if !slices.Equal(reported, want) || audit.Unexplained() != 3 {
+		t.Errorf("reported %q, %d in all, want %q", reported, audit.Unexplained(), want)
+	}
+}
+
 func checkAudit(t *testing.T, db *sql.DB) {
-	audit, err := event.NewAudit(t.Context(), db)
+	audit, err := event.NewAudit(t.Context(), db, unexpected(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +194,7 @@ func TestStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	audit, err := event.NewAudit(t.Context(), db)
+	audit, err := event.NewAudit(t.Context(), db, unexpected(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +231,7 @@ func TestAuditUnavailable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	audit, err := event.NewAudit(t.Context(), db)
+	audit, err := event.NewAudit(t.Context(), db, unexpected(t))
 	if err != nil {
 		t.Fatal(err)
 	}

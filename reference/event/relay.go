@@ -134,6 +134,8 @@ type RelayStats struct {
 	Oldest time.Time
 	// InStream counts those of them that are in Redis, or were when Redis last answered.
 	InStream int
+	// DeadLetters counts the events of all groups on the dead-letter stream; see [Consumer.Redrive].
+	DeadLetters int
 	// Added counts the events that this relay put into the stream, Confirmed those it took off the outbox, Failures its
 	// failed tries.
 	Added, Confirmed, Failures uint64

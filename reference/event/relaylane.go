@@ -54,6 +54,10 @@ func (l *relayLane) pass(ctx context.Context) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, passTimeout)
 	defer cancel()
 	epoch, inStream, redisErr := l.stream.ensure(ctx, l.o.Groups...)
+	letters := 0
+	if redisErr == nil {
+		letters, redisErr = l.stream.letters(ctx)
+	}
 	limit := l.o.Window
 	if redisErr == nil {
 		limit = min(inStream+l.o.Batch, l.o.Window)
@@ -68,7 +72,7 @@ func (l *relayLane) pass(ctx context.Context) (more bool, err error) {
 			s.Oldest = events[0].At
 		}
 		if redisErr == nil {
-			s.InStream = inStream
+			s.InStream, s.DeadLetters = inStream, letters
 		}
 	})
 	if redisErr != nil {

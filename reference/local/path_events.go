@@ -73,8 +73,7 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 	if err != nil {
 		return nil, err
 	}
-	audit, err := p.openAudit(ctx)
-	if err != nil {
+	if l.Audit, err = p.openAudit(ctx, e.report(auditGroup, "")); err != nil {
 		return nil, err
 	}
 	if l.FollowUps, err = p.openHook(o.FollowUpURL); err != nil {
@@ -95,7 +94,7 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 		group, target, what string
 		handle              event.Handler
 	}{
-		{auditGroup, "audit", "", audit.Handle},
+		{auditGroup, auditGroup, "", l.Audit.Handle},
 		{profileGroup, "profile-service", "registration follow-up failed: ", l.FollowUps.Handle},
 		{welcomeGroup, "welcome-service", "registration follow-up failed: ", welcome.Handle},
 	} {
@@ -236,7 +235,7 @@ func (h hotNames) HotNames() []string {
 }
 
 // openAudit opens the audit table: in the first of the user's databases, else in a private file.
-func (p *Path) openAudit(ctx context.Context) (*event.Audit, error) {
+func (p *Path) openAudit(ctx context.Context, report func(error)) (*event.Audit, error) {
 	driver, source := "sqlite", ""
 	if len(p.ShardDSNs) > 0 {
 		driver, source = "pgx", p.ShardDSNs[0]
@@ -254,7 +253,7 @@ func (p *Path) openAudit(ctx context.Context) (*event.Audit, error) {
 	}
 	db.SetMaxOpenConns(2)
 	p.onClose(db.Close)
-	return event.NewAudit(ctx, db)
+	return event.NewAudit(ctx, db, report)
 }
 
 // openHook prepares posts to the URL, or to a private service where it is empty.
