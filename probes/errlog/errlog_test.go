@@ -30,6 +30,7 @@ type entry struct {
 type ring struct {
 	age     time.Duration
 	dropped int
+	gone    map[string]any // by layer; nil where the service does not tell
 	entries []entry
 }
 
@@ -45,9 +46,13 @@ func (r ring) doc() string {
 	if r.entries == nil {
 		r.entries = []entry{}
 	}
-	b, err := json.Marshal(map[string]any{
+	doc := map[string]any{
 		"now": now, "started_at": now.Add(-r.age), "capacity": 1000, "recorded": len(r.entries) + r.dropped, "errors": r.entries,
-	})
+	}
+	if r.gone != nil {
+		doc["gone"] = r.gone
+	}
+	b, err := json.Marshal(doc)
 	if err != nil {
 		return err.Error()
 	}
@@ -222,6 +227,23 @@ func TestDroppedEntries(t *testing.T) {
 	if row := ev.Rows[len(ev.Rows)-1]; !strings.Contains(row.Note, "baseline unknown") {
 		t.Errorf("row: got %+v", row)
 	}
+}
+
+// A storm in one layer leaves what is known of the others.
+func TestStormInAnotherLayer(t *testing.T) {
+	t.Parallel()
+	storm := ring{age: time.Hour}.every(5*time.Second, time.Minute, 0, "event", "follow-up failed: no answer").
+		every(10*time.Millisecond, 10*time.Second, 0, "redis", "connection pool timeout")
+	storm.dropped = 200000
+	storm.gone = map[string]any{"redis": map[string]any{"count": 200000, "kept_since": now.Add(-10 * time.Second)}}
+	ev := check(t, storm.doc(), changed())
+	probetest.Want(t, ev, "errors", 1012)
+	probetest.Want(t, ev, "errors_rate", 100.2) // of the time from which all are there
+	probetest.Want(t, ev, "new_other_errors", 12)
+
+	storm.gone = map[string]any{"redis": map[string]any{"count": 200000}} // and since when?
+	ev = check(t, storm.doc(), changed())
+	probetest.WantMissing(t, ev, "new_other_errors", "dropped older errors")
 }
 
 func TestLayerFromTheText(t *testing.T) {

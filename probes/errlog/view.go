@@ -55,9 +55,20 @@ type view struct {
 	// born is when the service started; zero when it does not tell.
 	born    time.Time
 	dropped float64 // how many errors are forgotten
-	total   int     // errors in the look-back
-	before  int     // errors in the baseline
-	kinds   []*kind // those in the look-back, the most telling first
+	// gone is which, by layer, where the service tells: a storm in one layer
+	// leaves the errors of the others.
+	gone  map[string]loss
+	total int // errors in the look-back
+	// rated and ratedBefore count the errors of the look-back and of the baseline
+	// from since on: those of a time from which every layer's are there.
+	rated, ratedBefore int
+	kinds              []*kind // those in the look-back, the most telling first
+}
+
+// loss is how many errors are forgotten, and from when on none is.
+type loss struct {
+	since   time.Time
+	dropped float64
 }
 
 // look groups the errors of a document.
@@ -115,6 +126,33 @@ func (v *view) remember(doc source.Errors, entries []source.LoggedError) {
 	if len(entries) > 0 {
 		v.since = at(entries[0])
 	}
+	for layer, g := range doc.Gone {
+		since, told := g.KeptSince.Get()
+		count, counted := g.Count.Get()
+		if !told || !counted {
+			v.gone = nil // then nothing is known of any layer but what all have
+			return
+		}
+		if v.gone == nil {
+			v.gone = map[string]loss{}
+		}
+		v.gone[layer] = loss{since, count}
+		v.since = later(v.since, since)
+	}
+}
+
+// lossOf tells what is forgotten of the errors of a layer.
+func (v *view) lossOf(layer string) loss {
+	if v.gone == nil {
+		return loss{v.since, v.dropped}
+	}
+	if g, ok := v.gone[layer]; ok {
+		return g
+	}
+	if v.born.IsZero() {
+		return loss{since: v.since}
+	}
+	return loss{since: v.born}
 }
 
 // group sorts the entries into kinds and counts them.
@@ -135,7 +173,9 @@ func (v *view) group(entries []source.LoggedError) {
 		}
 		if when.Before(start) {
 			k.before++
-			v.before++
+			if !when.Before(v.since) {
+				v.ratedBefore++
+			}
 			continue
 		}
 		if k.latest == 0 {
@@ -147,6 +187,9 @@ func (v *view) group(entries []source.LoggedError) {
 		}
 		k.latest++
 		v.total++
+		if !when.Before(v.since) {
+			v.rated++
+		}
 		k.last = when
 		k.manyTarget = k.manyTarget || k.target != e.Target
 	}
@@ -167,17 +210,18 @@ func (v *view) judge(k *kind) (n newness, truncated bool) {
 		return known, false
 	}
 	base := v.now.Add(-2 * v.lookback)
-	if !v.since.After(base) {
+	lost := v.lossOf(k.template.group.layer)
+	if !lost.since.After(base) {
 		return fresh, false
 	}
 	rate := float64(k.latest) / max(v.now.Sub(k.first).Seconds(), 1)
-	quiet := k.first.Sub(v.since)
+	quiet := k.first.Sub(lost.since)
 	if quiet >= minQuiet && rate*quiet.Seconds() >= minExpected {
 		return fresh, false
 	}
-	if v.dropped > 0 && !v.born.IsZero() {
-		lost := v.since.Sub(later(v.born, base))
-		if lost >= minQuiet && v.dropped < rate*lost.Seconds()/2 {
+	if lost.dropped > 0 && !v.born.IsZero() {
+		unseen := lost.since.Sub(later(v.born, base))
+		if unseen >= minQuiet && lost.dropped < rate*unseen.Seconds()/2 {
 			return fresh, true
 		}
 	}
@@ -263,14 +307,14 @@ func (v *view) rate() probes.Number {
 		return probes.Known(0)
 	}
 	span := min(v.lookback, v.now.Sub(v.since))
-	return probes.Known(float64(v.total)/span.Seconds()).If(span >= time.Second, "the service remembers errors for less than a second")
+	return probes.Known(float64(v.rated)/span.Seconds()).If(span >= time.Second, "the service remembers errors for less than a second")
 }
 
 // baseline is per second of the baseline, of which at least a quarter must be
 // remembered.
 func (v *view) baseline() probes.Number {
 	span := min(v.lookback, v.now.Add(-v.lookback).Sub(v.since))
-	return probes.Known(float64(v.before)/span.Seconds()).If(span >= v.lookback/4, v.forgotten())
+	return probes.Known(float64(v.ratedBefore)/span.Seconds()).If(span >= v.lookback/4, v.forgotten())
 }
 
 // forgotten says why the time before is not known.

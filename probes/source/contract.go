@@ -217,8 +217,17 @@ type Errors struct {
 	StartedAt Time          `json:"started_at"`
 	Capacity  probes.Number `json:"capacity"`
 	Recorded  probes.Number `json:"recorded"`
+	// Gone is what the service has forgotten, by layer; nil where it does not tell.
+	Gone map[string]GoneErrors `json:"gone"`
 	// Errors is nil when it is left out, which is not the same as empty.
 	Errors []LoggedError `json:"errors"`
+}
+
+// GoneErrors are the errors of one layer that are forgotten.
+type GoneErrors struct {
+	Count probes.Number `json:"count"`
+	// KeptSince is from when on all errors of the layer are there.
+	KeptSince Time `json:"kept_since"`
 }
 
 // LoggedError is one error that the service recorded.

@@ -35,8 +35,8 @@ func (s *Server) diagnose(mux *http.ServeMux) {
 	get("requests", func() any { return s.requestsDoc() })
 	get("changes", func() any { return changesDoc{Now: time.Now(), Build: build, Changes: s.changes.snapshot()} })
 	get("errors", func() any {
-		kept, recorded := s.errors.snapshot()
-		return errorsDoc{Now: time.Now(), StartedAt: s.startedAt, Capacity: ErrorCapacity, Recorded: recorded, Errors: kept}
+		kept, recorded, gone := s.errors.snapshot()
+		return errorsDoc{Now: time.Now(), StartedAt: s.startedAt, Capacity: ErrorCapacity, Recorded: recorded, Gone: gone, Errors: kept}
 	})
 	mux.HandleFunc("GET /debug/diagnose/snapshot", func(w http.ResponseWriter, _ *http.Request) {
 		all := make(map[string]any, len(documents))

@@ -187,11 +187,18 @@ func newReplicaDoc(r *shard.ReplicaStats) *replicaDoc {
 }
 
 type errorsDoc struct {
-	Now       time.Time  `json:"now"`
-	StartedAt time.Time  `json:"started_at"`
-	Capacity  int        `json:"capacity"`
-	Recorded  uint64     `json:"recorded"`
-	Errors    []errorDoc `json:"errors"`
+	Now       time.Time `json:"now"`
+	StartedAt time.Time `json:"started_at"`
+	Capacity  int       `json:"capacity"`
+	Recorded  uint64    `json:"recorded"`
+	// Gone is what is not kept any more, by layer.
+	Gone   map[reference.Layer]goneDoc `json:"gone,omitempty"`
+	Errors []errorDoc                  `json:"errors"`
+}
+
+type goneDoc struct {
+	Count     uint64    `json:"count"`
+	KeptSince time.Time `json:"kept_since"`
 }
 
 type errorDoc struct {

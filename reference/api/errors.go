@@ -1,11 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,23 +20,29 @@ import (
 	"github.com/regpath/diagnose/reference/shard"
 )
 
-// ErrorCapacity is how many errors an ErrorLog keeps.
-const ErrorCapacity = 1000
-
-// maxMessage bounds the text of one error, in bytes.
-const maxMessage = 1000
+const (
+	// ErrorCapacity is how many errors an ErrorLog keeps, of whatever layer.
+	ErrorCapacity = 1000
+	// layerCapacity is how many of each layer it keeps beside, however many come
+	// from the others: a storm in Redis must not sweep away the one error that
+	// tells of its cause.
+	layerCapacity = 100
+	// maxMessage bounds the text of one error, in bytes.
+	maxMessage = 1000
+)
 
 // ErrorLog keeps the newest failures in memory and counts all of them. It is
 // safe for concurrent use.
 type ErrorLog struct {
-	mu       sync.Mutex
-	ring     [ErrorCapacity]errorDoc
-	recorded uint64
-	byLayer  map[reference.Layer]uint64
+	mu      sync.Mutex
+	all     errorRing
+	byLayer map[reference.Layer]*errorRing
 }
 
 // NewErrorLog returns an empty log.
-func NewErrorLog() *ErrorLog { return &ErrorLog{byLayer: map[reference.Layer]uint64{}} }
+func NewErrorLog() *ErrorLog {
+	return &ErrorLog{all: newErrorRing(ErrorCapacity), byLayer: map[reference.Layer]*errorRing{}}
+}
 
 // Record notes f with the present time.
 func (l *ErrorLog) Record(f reference.Failure) {
@@ -45,27 +52,91 @@ func (l *ErrorLog) Record(f reference.Failure) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ring[l.recorded%ErrorCapacity] = doc
-	l.recorded++
-	l.byLayer[f.Layer]++
+	of := l.byLayer[f.Layer]
+	if of == nil {
+		ring := newErrorRing(layerCapacity)
+		of = &ring
+		l.byLayer[f.Layer] = of
+	}
+	e := logged{doc, l.all.recorded}
+	l.all.add(e)
+	of.add(e)
 }
 
-// snapshot returns the kept errors, oldest first, and how many there were.
-func (l *ErrorLog) snapshot() ([]errorDoc, uint64) {
+// snapshot returns the kept errors, oldest first, how many there were, and what
+// is gone of the layers of which not all are kept.
+func (l *ErrorLog) snapshot() (kept []errorDoc, recorded uint64, gone map[reference.Layer]goneDoc) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := min(l.recorded, ErrorCapacity)
-	out := make([]errorDoc, 0, kept)
-	for i := l.recorded - kept; i < l.recorded; i++ {
-		out = append(out, l.ring[i%ErrorCapacity])
+	all := l.all.kept()
+	begin := l.all.recorded - uint64(len(all))
+	var older []logged
+	for _, ring := range l.byLayer {
+		for _, e := range ring.kept() {
+			if e.number < begin {
+				older = append(older, e)
+			}
+		}
 	}
-	return out, l.recorded
+	slices.SortFunc(older, func(a, b logged) int { return cmp.Compare(a.number, b.number) })
+	kept = make([]errorDoc, 0, len(older)+len(all))
+	first, have := map[reference.Layer]time.Time{}, map[reference.Layer]uint64{}
+	for _, e := range append(older, all...) {
+		kept = append(kept, e.errorDoc)
+		if have[e.Layer]++; have[e.Layer] == 1 {
+			first[e.Layer] = e.At
+		}
+	}
+	gone = map[reference.Layer]goneDoc{}
+	for layer, ring := range l.byLayer {
+		if n := ring.recorded - have[layer]; n > 0 {
+			gone[layer] = goneDoc{Count: n, KeptSince: first[layer]}
+		}
+	}
+	return kept, l.all.recorded, gone
 }
 
 func (l *ErrorLog) counts() map[reference.Layer]uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return maps.Clone(l.byLayer)
+	out := make(map[reference.Layer]uint64, len(l.byLayer))
+	for layer, ring := range l.byLayer {
+		out[layer] = ring.recorded
+	}
+	return out
+}
+
+// logged is an error with its number among all, from 0.
+type logged struct {
+	errorDoc
+
+	number uint64
+}
+
+// errorRing keeps the newest errors.
+type errorRing struct {
+	entries  []logged
+	recorded uint64
+}
+
+func newErrorRing(capacity int) errorRing { return errorRing{entries: make([]logged, 0, capacity)} }
+
+func (r *errorRing) add(e logged) {
+	if len(r.entries) < cap(r.entries) {
+		r.entries = append(r.entries, e)
+	} else {
+		r.entries[r.recorded%uint64(cap(r.entries))] = e
+	}
+	r.recorded++
+}
+
+// kept returns what is kept, oldest first.
+func (r *errorRing) kept() []logged {
+	if len(r.entries) < cap(r.entries) {
+		return slices.Clone(r.entries)
+	}
+	at := int(r.recorded % uint64(cap(r.entries)))
+	return slices.Concat(r.entries[at:], r.entries[:at])
 }
 
 // clip cuts s to at most maxMessage bytes of valid UTF-8.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -72,18 +74,55 @@ func TestErrorLog(t *testing.T) {
 	for i := range n {
 		l.Record(reference.Failure{Layer: reference.Redis, Target: "127.0.0.1:1", Err: fmt.Errorf("error %d", i)})
 	}
-	kept, recorded := l.snapshot()
+	kept, recorded, gone := l.snapshot()
 	if recorded != n || len(kept) != ErrorCapacity {
 		t.Fatalf("recorded %d, kept %d, want %d, %d", recorded, len(kept), n, ErrorCapacity)
 	}
 	if kept[0].Message != "error 7" || kept[ErrorCapacity-1].Message != fmt.Sprintf("error %d", n-1) {
 		t.Errorf("kept %q to %q, want the newest, oldest first", kept[0].Message, kept[ErrorCapacity-1].Message)
 	}
+	if want := (goneDoc{Count: 7, KeptSince: kept[0].At}); len(gone) != 1 || gone[reference.Redis] != want {
+		t.Errorf("gone = %v, want %v of Redis", gone, want)
+	}
 	if got := l.counts()[reference.Redis]; got != n {
 		t.Errorf("redis errors = %d, want %d", got, n)
 	}
-	if kept, recorded := NewErrorLog().snapshot(); kept == nil || len(kept) != 0 || recorded != 0 {
-		t.Errorf("an empty log = %v, %d, want an empty list", kept, recorded)
+	if kept, recorded, gone := NewErrorLog().snapshot(); kept == nil || len(kept)+len(gone) != 0 || recorded != 0 {
+		t.Errorf("an empty log = %v, %d, %v, want an empty list", kept, recorded, gone)
+	}
+}
+
+// TestStorm lets one layer drown the others.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	l := NewErrorLog()
+	record := func(layer reference.Layer, n int) {
+		for i := range n {
+			l.Record(reference.Failure{Layer: layer, Err: fmt.Errorf("error %d", i)})
+		}
+	}
+	record(reference.Event, 1)
+	record(reference.Shard, layerCapacity+50)
+	record(reference.Redis, 3*ErrorCapacity)
+	record(reference.Shard, 10)
+	kept, recorded, gone := l.snapshot()
+	if want := uint64(1 + layerCapacity + 50 + 3*ErrorCapacity + 10); recorded != want {
+		t.Errorf("recorded %d, want %d", recorded, want)
+	}
+	// Of the newest 1000 the last ten are the shard's; ninety of it are kept beside.
+	if len(kept) != 1+90+ErrorCapacity || kept[0].Layer != reference.Event || kept[1].Layer != reference.Shard ||
+		kept[1].Message != fmt.Sprintf("error %d", 50+10) || kept[91].Layer != reference.Redis || kept[len(kept)-1].Message != "error 9" {
+		t.Errorf("kept %d errors, the first of them %v", len(kept), kept[:2])
+	}
+	if !slices.IsSortedFunc(kept, func(a, b errorDoc) int { return a.At.Compare(b.At) }) {
+		t.Error("the errors are not in order")
+	}
+	want := map[reference.Layer]goneDoc{
+		reference.Shard: {Count: 60, KeptSince: kept[1].At},
+		reference.Redis: {Count: 2*ErrorCapacity + 10, KeptSince: kept[91].At},
+	}
+	if !maps.Equal(gone, want) {
+		t.Errorf("gone = %v, want %v", gone, want)
 	}
 }
 
