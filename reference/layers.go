@@ -115,6 +115,12 @@ func (s *Service) ForceFilter(ctx context.Context, p bloom.Params) error {
 	return s.Filter.Rebuild(ctx, bloom.Plan{Params: p, From: s.names(), AnyRate: true})
 }
 
+// RefillFilter rebuilds the filter as it is, for names that it may lack. One that
+// is too small by now is better than one without them.
+func (s *Service) RefillFilter(ctx context.Context) error {
+	return s.Filter.Rebuild(ctx, bloom.Plan{Refill: true, From: s.names(), AnyRate: true})
+}
+
 // RestoreFilter switches to the filter for p that was saved to the file path,
 // with the names registered since; see [bloom.Filter.Restore].
 func (s *Service) RestoreFilter(ctx context.Context, path string, p bloom.Params) error {

@@ -24,6 +24,9 @@ type Shards interface {
 // Plan is what to rebuild a filter to.
 type Plan struct {
 	Params Params
+	// Refill, in place of Params, keeps those of the generation that answers when
+	// the turn of this rebuild comes.
+	Refill bool
 	From   Shards
 	// AnyRate switches to the new generation even when it says "maybe" more
 	// often than it was designed to. It is for the fault that shows what that
@@ -44,6 +47,9 @@ func (f *Filter) Rebuild(ctx context.Context, p Plan) error {
 		return err
 	}
 	defer f.endRebuild()
+	if p.Refill {
+		p.Params = f.Params()
+	}
 	if err := f.makeRoom(p.Params); err != nil {
 		return err
 	}

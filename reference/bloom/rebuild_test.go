@@ -72,6 +72,30 @@ func TestNoFalseNegative(t *testing.T) {
 	}
 }
 
+// TestRefill waits for a rebuild to another size, and does not undo it.
+func TestRefill(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, from := newFilter(t, 100), new(shards)
+		from.commit(yesterday(), "one")
+		refilled := make(chan error, 1)
+		from.during = func(func(string)) {
+			from.during = nil
+			go func() { refilled <- f.Rebuild(t.Context(), bloom.Plan{Refill: true, From: from}) }()
+			synctest.Wait()
+		}
+		if err := f.Rebuild(t.Context(), bloom.Plan{Params: bloom.Params{Capacity: 200, Rate: 0.02}, From: from}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-refilled; err != nil {
+			t.Fatal(err)
+		}
+		if p := f.Params(); p.Capacity != 200 || f.Generation() != 2 || !f.Test("one") {
+			t.Errorf("generation %d is for %d names, want generation 2 for 200", f.Generation(), p.Capacity)
+		}
+	})
+}
+
 func TestRebuildAccounts(t *testing.T) {
 	t.Parallel()
 	f, from := newFilter(t, 100), new(shards)

@@ -199,8 +199,7 @@ func (e *events) rebuild(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		s := e.path.Service
-		if err := s.RebuildFilter(ctx, s.Filter.Params()); err != nil && ctx.Err() == nil {
+		if err := e.path.Service.RefillFilter(ctx); err != nil && ctx.Err() == nil {
 			e.failed(reference.Failure{Layer: reference.Bloom, Target: "filter", Err: fmt.Errorf("rebuild after missed events: %w", err)})
 		}
 	}
