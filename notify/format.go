@@ -31,6 +31,12 @@ func ValueWithin(v float64, u probes.Unit, in *probes.Interval) string {
 	return Value(v, u) + " (95 % sure: " + Value(in.Low, u) + " to " + Value(in.High, u) + ")"
 }
 
+// Since writes since when a value has had its level: "since 14:32:10 UTC, from 2 %
+// to 91 %".
+func Since(o probes.Onset, u probes.Unit) string {
+	return "since " + o.At.UTC().Format("15:04:05 UTC") + ", from " + Value(o.Before, u) + " to " + Value(o.After, u)
+}
+
 // Count writes a whole number with what it counts: "1 alert", "1,024 alerts".
 func Count[N ~int | ~int64 | ~uint64](n N, what string) string {
 	if n == 1 {

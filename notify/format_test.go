@@ -2,9 +2,11 @@ package notify
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/probes"
 )
 
@@ -58,5 +60,33 @@ func TestCostLine(t *testing.T) {
 	want := "1 Redis command, 0 SQL statements, 1,200 HTTP requests, 1.5 kB read"
 	if got := CostLine(probes.Cost{RedisCommands: 1, HTTPRequests: 1200, Bytes: 1500}); got != want {
 		t.Errorf("CostLine = %q, want %q", got, want)
+	}
+}
+
+func TestSince(t *testing.T) {
+	at := time.Date(2026, 11, 30, 15, 32, 10, 0, time.FixedZone("", 3600))
+	r := playbooks.Report{
+		Verdict: playbooks.CauseFound,
+		Causes: []playbooks.Cause{
+			{ID: "a", Title: "A", Role: playbooks.Root, Since: at, Evidence: []playbooks.Observation{
+				{Fact: "bloom.fill_ratio", Value: 0.91, Unit: probes.Ratio, Expected: "<= 0.5", Onset: &probes.Onset{At: at, Before: 0.02, After: 0.91}},
+			}},
+			{ID: "b", Title: "B", Role: playbooks.Note},
+		},
+		Findings: []playbooks.Finding{{Step: "bloom", Facts: []probes.Fact{
+			{Name: "adds", Value: 7, Onset: &probes.Onset{At: at, Before: 3, After: 7}}, {Name: "still", Value: 1},
+		}}},
+	}
+	var out strings.Builder
+	if err := Text(&out, r, TextOptions{Detail: Full, Width: 200}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"bloom.fill_ratio = 91 %, expected <= 0.5, since 14:32:10 UTC, from 2 % to 91 %", "● A, since 14:32:10 UTC\n", "○ B\n",
+		"adds 7 (since 14:32:10 UTC, from 3 to 7); still 1",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in:\n%s", want, out.String())
+		}
 	}
 }

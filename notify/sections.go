@@ -108,7 +108,11 @@ func chain(causes []playbooks.Cause, d Detail) []Item {
 			mark = "●"
 		}
 		depth = min(depth, maxDepth)
-		items = append(items, Item{Mark: mark, Text: causeLine(causes[i]), Depth: depth})
+		text := causeLine(causes[i])
+		if since := causes[i].Since; !since.IsZero() {
+			text += ", since " + since.UTC().Format("15:04:05 UTC")
+		}
+		items = append(items, Item{Mark: mark, Text: text, Depth: depth})
 		if s := Line(causes[i].Summary, textRunes); s != "" && d == Full {
 			items = append(items, Item{Text: s, Depth: depth + 1})
 		}
@@ -159,6 +163,9 @@ func observation(o playbooks.Observation, d Detail) string {
 	s := Line(o.Fact, keyRunes) + " = " + ValueWithin(o.Value, o.Unit, o.Interval)
 	if e := Line(o.Expected, keyRunes); e != "" {
 		s += ", expected " + e
+	}
+	if o.Onset != nil {
+		s += ", " + Since(*o.Onset, o.Unit)
 	}
 	if d == Full {
 		if from := Line(o.Source, keyRunes); from != "" {
@@ -228,6 +235,9 @@ func factList(facts []probes.Fact) string {
 	parts := make([]string, len(facts))
 	for i, f := range facts {
 		parts[i] = Line(f.Name, keyRunes) + " " + ValueWithin(f.Value, f.Unit, f.Interval)
+		if f.Onset != nil {
+			parts[i] += " (" + Since(*f.Onset, f.Unit) + ")"
+		}
 	}
 	return strings.Join(parts, "; ")
 }

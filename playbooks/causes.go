@@ -3,6 +3,7 @@ package playbooks
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // state is how a trial ended.
@@ -34,19 +35,27 @@ type trial struct {
 	// ones that would.
 	parents, doubters []*trial
 	depth             int // steps from a root
+	// evidence is what speaks for a matched cause, since when the first of it moved.
+	evidence []Observation
+	since    time.Time
 }
 
 // court holds the trials of all hypotheses of a playbook, in its order.
 type court struct {
 	trials []*trial
 	byID   map[string]*trial
+	s      *sights
 }
 
 func weighAll(p *Playbook, s *sights) *court {
-	c := &court{byID: map[string]*trial{}}
+	c := &court{byID: map[string]*trial{}, s: s}
 	for i, h := range p.Causes {
 		t := weigh(h, s)
 		t.order = i
+		if t.state == matched {
+			t.evidence = evidence(t, s, p)
+			t.since = onset(t.evidence)
+		}
 		c.trials = append(c.trials, t)
 		c.byID[h.ID] = t
 	}
@@ -173,7 +182,8 @@ func (c *court) roots() (ts []*trial) {
 
 // ranked returns the matched causes: roots first, then notes, those in
 // doubt, and the consequences by distance from their root; within these by confidence,
-// agreeing weight and place in the file.
+// onset (what began first is the likelier cause, and what is not known to have begun
+// comes last), agreeing weight and place in the file.
 func (c *court) ranked() []*trial {
 	ts := c.in(matched)
 	slices.SortStableFunc(ts, func(a, b *trial) int {
@@ -182,6 +192,8 @@ func (c *court) ranked() []*trial {
 			cmp.Compare(number(a.inDoubt()), number(b.inDoubt())),
 			cmp.Compare(number(a.note), number(b.note)),
 			cmp.Compare(rank(b.confidence), rank(a.confidence)),
+			cmp.Compare(number(a.since.IsZero()), number(b.since.IsZero())),
+			a.since.Compare(b.since),
 			cmp.Compare(weights(b).agree, weights(a).agree),
 			cmp.Compare(a.order, b.order),
 		)
@@ -197,12 +209,12 @@ func number(b bool) int {
 }
 
 // matched returns the report's causes, in rank order.
-func (c *court) matched(s *sights, p *Playbook) []Cause {
-	causes := []Cause{}
+func (c *court) matched() []Cause {
+	s, causes := c.s, []Cause{}
 	for _, t := range c.ranked() {
 		cause := Cause{
 			ID: t.h.ID, Title: t.h.Title, Summary: t.h.Summary.fill(s), Role: Root, Confidence: t.confidence, Caveats: t.caveats,
-			Evidence: evidence(t, s, p), Explains: []string{}, Actions: []string{}, Lasting: slices.Clone(t.h.Lasting),
+			Since: t.since, Evidence: t.evidence, Explains: []string{}, Actions: []string{}, Lasting: slices.Clone(t.h.Lasting),
 			Agree: t.agree, Disagree: t.disagree, Unknown: t.unknown,
 		}
 		if headline, complete := t.h.Headline.fillWhole(s); complete {

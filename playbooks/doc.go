@@ -107,6 +107,13 @@
 // A cause that a limit holds down to low is a note when another root is found that
 // is none: it is reported, but it is no root.
 //
+// # Onset
+//
+// Where a [Recorder] runs, a fact that moved says since when, and from what to what.
+// A cause began when the first of its evidence moved. Of causes as sure as each other
+// the one that began first stands first, and one of which no beginning is known last.
+// That is all: neither makes an onset a cause, nor does it change how sure one is.
+//
 // The evidence of a cause is what holds: of alternatives, a || b, only those that
 // do.
 //

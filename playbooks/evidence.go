@@ -149,9 +149,23 @@ func sane(m Measurement, docs []probes.FactDoc) Measurement {
 		if f.Interval != nil && (!finite(f.Interval.Low) || !finite(f.Interval.High)) {
 			f.Interval = nil
 		}
+		f.Onset = saneOnset(f.Onset)
 		e.Facts = append(e.Facts, f)
 	}
 	return m
+}
+
+// saneOnset returns a copy of an onset that can be written down, nil for one that
+// cannot.
+func saneOnset(o *probes.Onset) *probes.Onset {
+	if o == nil || !finite(o.Before) || !finite(o.After) {
+		return nil
+	}
+	at := o.At.UTC()
+	if at.IsZero() || at.Year() < 1 || at.Year() > 9999 {
+		return nil
+	}
+	return &probes.Onset{At: at, Before: o.Before, After: o.After}
 }
 
 // maxKeyRunes bounds a key in a sentence. It comes from outside and may be a

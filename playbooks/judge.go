@@ -3,6 +3,7 @@ package playbooks
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/regpath/diagnose/probes"
 )
@@ -28,7 +29,7 @@ func Judge(p *Playbook, ms []Measurement) Report {
 		r.Gaps = append(r.Gaps, Gap{Step: m.Step, Reason: "measured, but the playbook has no such step"})
 	}
 	c := weighAll(p, s)
-	r.Causes = c.matched(s, p)
+	r.Causes = c.matched()
 	r.RuledOut = c.ruledOut()
 	missed := missedBy(p, s)
 	for i, g := range r.Gaps {
@@ -166,7 +167,7 @@ func evidence(t *trial, s *sights, p *Playbook) []Observation {
 			}
 			observations = append(observations, Observation{
 				Fact: name, Value: o.Value, Unit: unitOf(o, doc), Interval: o.Interval,
-				Expected: healthy, Source: o.source, At: o.at,
+				Expected: healthy, Source: o.source, At: o.at, Onset: o.Onset,
 			})
 		}
 	}
@@ -179,6 +180,16 @@ func evidence(t *trial, s *sights, p *Playbook) []Observation {
 		}
 	}
 	return observations
+}
+
+// onset is when the first of the observations moved; zero if none is known to have.
+func onset(observations []Observation) (first time.Time) {
+	for _, o := range observations {
+		if o.Onset != nil && (first.IsZero() || o.Onset.At.Before(first)) {
+			first = o.Onset.At
+		}
+	}
+	return first
 }
 
 // unitOf prefers the unit that was measured to the one that is documented.

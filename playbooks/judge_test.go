@@ -268,7 +268,11 @@ func FuzzJudge(f *testing.F) {
 					continue // not measured
 				}
 				v := special[b%len(special)]
-				m.Evidence.Facts = append(m.Evidence.Facts, probes.Fact{Name: doc.Name, Value: v, Interval: &probes.Interval{Low: v, High: -v}})
+				f := probes.Fact{Name: doc.Name, Value: v, Interval: &probes.Interval{Low: v, High: -v}}
+				if b%3 == 0 {
+					f.Onset = &probes.Onset{At: time.Unix(int64(b)<<uint(fail%50), 0), Before: special[(b+1)%len(special)], After: v}
+				}
+				m.Evidence.Facts = append(m.Evidence.Facts, f)
 				if !math.IsNaN(v) && !math.IsInf(v, 0) {
 					known++
 				}

@@ -174,6 +174,8 @@ type Observation struct {
 	Expected string    `json:"expected"`
 	Source   string    `json:"source"`
 	At       time.Time `json:"at"`
+	// Onset says since when the value is what it is, where it was recorded and moved.
+	Onset *probes.Onset `json:"onset,omitempty"`
 }
 
 // Signal is one condition of a cause, evaluated.
@@ -191,6 +193,8 @@ type Cause struct {
 	Summary    string     `json:"summary"`
 	Role       Role       `json:"role"`
 	Confidence Confidence `json:"confidence"`
+	// Since is when the first of its evidence moved; zero where none is known to have.
+	Since time.Time `json:"since,omitzero"`
 	// Caveats say why the confidence is no higher, where the playbook limits it.
 	Caveats  []string      `json:"caveats,omitempty"`
 	Evidence []Observation `json:"evidence"`

@@ -22,6 +22,12 @@ type Runner struct {
 	Now func() time.Time
 	// NewID names a report; nil for a random name.
 	NewID func() string
+	// Window is the time between the two samples of a probe; 0 for what the
+	// playbook says. A step's own time still bounds it.
+	Window time.Duration
+	// Recorder returns the recorder of a playbook, which has samples at hand and knows
+	// what moved, or nil; a nil Recorder is none for all.
+	Recorder func(*Playbook) *Recorder
 }
 
 // Run runs every step of p at once and judges what they saw. It does not fail:
@@ -31,7 +37,7 @@ type Runner struct {
 // is dropped, and until then it is not asked again.
 func (r *Runner) Run(ctx context.Context, p *Playbook, in Incident) Report {
 	start := r.now()
-	report := Judge(p, r.Measure(ctx, p))
+	report := Judge(p, r.measureAll(ctx, p, in.StartedAt))
 	report.ID = r.newID()
 	report.StartedAt = start.UTC()
 	report.DurationMS = r.now().Sub(start).Milliseconds()
@@ -54,6 +60,15 @@ func (r Report) For(in Incident) Report {
 // Measure runs every step of p at once and returns what they saw, in playbook
 // order, within the bounds that Run keeps.
 func (r *Runner) Measure(ctx context.Context, p *Playbook) []Measurement {
+	return r.measureAll(ctx, p, time.Time{})
+}
+
+// measureAll measures an incident that began at since, which may be zero: what was
+// sampled before is no evidence of it.
+func (r *Runner) measureAll(ctx context.Context, p *Playbook, since time.Time) []Measurement {
+	if r.Window > 0 {
+		ctx = probes.WithWindow(ctx, r.Window)
+	}
 	budget := p.Timeout
 	if deadline, ok := ctx.Deadline(); ok {
 		budget = min(budget, time.Until(deadline))
@@ -62,9 +77,13 @@ func (r *Runner) Measure(ctx context.Context, p *Playbook) []Measurement {
 	// probes to notice that their time is up.
 	grace := budget / 20
 	ms := make([]Measurement, len(p.Steps))
+	var recorder *Recorder
+	if r.Recorder != nil {
+		recorder = r.Recorder(p)
+	}
 	var wg sync.WaitGroup
 	for i, step := range p.Steps {
-		wg.Go(func() { ms[i] = r.measure(ctx, step, min(step.Timeout, budget-2*grace), grace) })
+		wg.Go(func() { ms[i] = r.measure(ctx, step, min(step.Timeout, budget-2*grace), grace, since, recorder) })
 	}
 	wg.Wait()
 	return ms
@@ -80,11 +99,12 @@ type outcome struct {
 var errLate = errors.New("the probe did not stop in time and was left behind")
 
 // measure runs one step: its probe has timeout, and grace beyond it to return.
-func (r *Runner) measure(ctx context.Context, step *Step, timeout, grace time.Duration) Measurement {
+func (r *Runner) measure(ctx context.Context, step *Step, timeout, grace time.Duration, since time.Time, recorder *Recorder) Measurement {
 	start := r.now()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	o := r.check(ctx, step, grace)
+	look := func() outcome { return r.check(ctx, step, grace) }
+	o := recorder.take(ctx, step, grace, since, look)
 	m := Measurement{Step: step.ID, Evidence: o.evidence, TookMS: r.now().Sub(start).Milliseconds()}
 	if o.err != nil {
 		m.Err = explain(ctx, o.err, timeout)

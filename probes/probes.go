@@ -48,6 +48,8 @@ type Fact struct {
 	Unit  Unit    `json:"unit,omitempty"`
 	// Interval is the 95 % confidence interval where the value was sampled.
 	Interval *Interval `json:"interval,omitempty"`
+	// Onset is set where the value was recorded before and has moved.
+	Onset *Onset `json:"onset,omitempty"`
 }
 
 // Interval is a closed interval.

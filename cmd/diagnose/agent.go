@@ -40,6 +40,8 @@ type agent struct {
 	reloaded *reloadMetrics
 	// orders is nil when none are taken.
 	orders *orders
+	// recorders record the targets of config.
+	recorders *recorders
 }
 
 // incidentsAtOnce is how many incidents are worked on at a time. Nearly all of
@@ -53,16 +55,18 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	a := &agent{logger: logger, listen: c.Listen, config: c, reloaded: newReloadMetrics()}
+	a := &agent{logger: logger, listen: c.Listen, config: c, reloaded: newReloadMetrics(), recorders: newRecorders(c.Recorder)}
 	a.routing.Store(r)
 	if err := errors.Join(
 		registry.Register(collectors.NewGoCollector()),
 		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		a.reloaded.register(registry),
+		a.recorders.register(registry),
 	); err != nil {
 		return nil, err
 	}
-	l := &line{runs: newRuns(&playbooks.Runner{Logger: logger}), routing: a.routing.Load, sinks: sinks, logger: logger}
+	runner := &playbooks.Runner{Logger: logger, Window: c.Window, Recorder: a.recorders.of}
+	l := &line{runs: newRuns(runner), routing: a.routing.Load, sinks: sinks, logger: logger}
 	a.inbox, err = webhook.Open(ctx, c.Store, webhook.Options{
 		Worker:   l,
 		Workers:  incidentsAtOnce,
@@ -139,6 +143,8 @@ func (a *agent) run(ctx context.Context, ready func(address string)) error {
 	if err := a.inbox.Start(life); err != nil {
 		return errors.Join(err, listener.Close(), a.inbox.Stop(ctx))
 	}
+	a.recorders.use(life, a.routing.Load())
+	defer a.recorders.stop()
 	served := make(chan error, 1)
 	go func() { served <- a.server.Serve(listener) }()
 	ready(listener.Addr().String())

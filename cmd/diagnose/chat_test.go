@@ -60,7 +60,7 @@ func scenario(t *testing.T, name string) fault.Scenario {
 }
 
 // targetYAML is the target section for a path.
-func targetYAML(t *testing.T, path *local.Path) string {
+func targetYAML(t testing.TB, path *local.Path) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "targets:\n  - name: registration\n    checker: {url: %q}\n    redis: {address: %q}\n    shards:\n", path.URL, path.RedisAddr)
@@ -72,7 +72,7 @@ func targetYAML(t *testing.T, path *local.Path) string {
 
 // startAgent runs `diagnose serve` as a process of its own and returns the
 // webhook's URL once it is ready.
-func startAgent(t *testing.T, config string) (*exec.Cmd, string) {
+func startAgent(t testing.TB, config string) (*exec.Cmd, string) {
 	t.Helper()
 	address := freeAddress(t)
 	cmd := startProgram(t, "serve", "--config", write(t, "diagnose.yml", fmt.Sprintf("listen: %q\n%s", address, config)))
@@ -83,7 +83,7 @@ func startAgent(t *testing.T, config string) (*exec.Cmd, string) {
 // readyURL asks the agent behind the webhook whether it is ready.
 func readyURL(hook string) string { return strings.TrimSuffix(hook, webhookPath) + "/-/ready" }
 
-func answers(t *testing.T, url string) bool {
+func answers(t testing.TB, url string) bool {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/webhook"
@@ -31,8 +32,20 @@ type config struct {
 	// and page when not given.
 	Urgent []string `yaml:"urgent"`
 	// Routes say what other alerts run; the first that matches counts.
-	Routes []routeConfig  `yaml:"routes"`
-	Notify []notifyConfig `yaml:"notify"`
+	Routes []routeConfig `yaml:"routes"`
+	// Window is the time between the two samples of a probe; 0 for what the
+	// playbook says.
+	Window   time.Duration  `yaml:"window"`
+	Recorder recorderConfig `yaml:"recorder"`
+	Notify   []notifyConfig `yaml:"notify"`
+}
+
+// recorderConfig is about the flight recorder of `serve`.
+type recorderConfig struct {
+	// Every is the time between two samples; 0 switches the recorder off.
+	Every time.Duration `yaml:"every"`
+	// Keep is how long samples are remembered.
+	Keep time.Duration `yaml:"keep"`
 }
 
 type webhookConfig struct {
@@ -121,7 +134,7 @@ func loadConfig(path string) (*config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	c := &config{Listen: "127.0.0.1:9095", Playbook: defaultPlaybook}
+	c := &config{Listen: "127.0.0.1:9095", Playbook: defaultPlaybook, Recorder: recorderConfig{Every: 10 * time.Second, Keep: time.Hour}}
 	if err := playbooks.DecodeStrict(path, data, c); err != nil {
 		return nil, err
 	}
@@ -151,6 +164,12 @@ func (c *config) validate() error {
 		if err := t.validate(); err != nil {
 			bad("%s.%w", where, err)
 		}
+	}
+	if err := validWindow(c.Window); err != nil {
+		bad("%w", err)
+	}
+	if err := c.Recorder.validate(); err != nil {
+		bad("recorder.%w", err)
 	}
 	sinks := map[string]int{}
 	takers := 0

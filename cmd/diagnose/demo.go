@@ -144,7 +144,7 @@ func rehearse(ctx context.Context, s fault.Scenario, onReal bool, say func(strin
 
 	stopLoad := startLoad(ctx, path.URL, s.Load)
 	defer func() { err = errors.Join(err, stopLoad()) }()
-	agent, err := startDemoAgent(ctx, path)
+	agent, err := startDemoAgent(ctx, path, recorderConfig{})
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,9 @@ type demoAgent struct {
 	stop       func() error
 }
 
-func startDemoAgent(ctx context.Context, path *local.Path) (*demoAgent, error) {
+// startDemoAgent starts an agent for the path. The zero recorderConfig has no
+// recorder: a demo is over before there is a past to compare with.
+func startDemoAgent(ctx context.Context, path *local.Path, recorder recorderConfig) (*demoAgent, error) {
 	dir, err := os.MkdirTemp("", "diagnose-demo-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the store: %w", err)
@@ -42,6 +44,7 @@ func startDemoAgent(ctx context.Context, path *local.Path) (*demoAgent, error) {
 		Listen:   "127.0.0.1:0",
 		Store:    filepath.Join(dir, "diagnose.db"),
 		Playbook: defaultPlaybook,
+		Recorder: recorder,
 		Webhook:  webhookConfig{Tokens: []secret{{Secret: notify.NewSecret(d.token)}}},
 		Targets: []targetConfig{{
 			Name:    "registration",

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 // startProgram runs diagnose as a process of its own until the test ends.
-func startProgram(t *testing.T, args ...string) *exec.Cmd {
+func startProgram(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asAgent+"=1")
@@ -35,7 +35,7 @@ func startProgram(t *testing.T, args ...string) *exec.Cmd {
 }
 
 // start starts a process and ends it with the test.
-func start(t *testing.T, cmd *exec.Cmd) {
+func start(t testing.TB, cmd *exec.Cmd) {
 	t.Helper()
 	if err := cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", cmd.Path, err)
@@ -62,7 +62,7 @@ func diagnose(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 // eventually polls until the condition holds, for at most patience.
-func eventually(t *testing.T, what string, patience time.Duration, holds func() bool) {
+func eventually(t testing.TB, what string, patience time.Duration, holds func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -76,7 +76,7 @@ func eventually(t *testing.T, what string, patience time.Duration, holds func() 
 }
 
 // freeAddress is an address of the loopback interface that nobody listens on.
-func freeAddress(t *testing.T) string {
+func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -91,7 +91,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // write makes a file of the test and returns its path.
-func write(t *testing.T, name, content string) string {
+func write(t testing.TB, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -63,6 +63,7 @@ func (a *agent) tryReload(ctx context.Context) error {
 	a.openTargets(ctx, next, old)
 	a.use(c, next)
 	lingering := context.WithoutCancel(ctx)
+	a.recorders.use(lingering, next)
 	time.AfterFunc(targetLinger, func() { closeTargets(lingering, old, next) })
 	return nil
 }
@@ -83,6 +84,8 @@ func (c *config) restartFor(inForce *config) error {
 		{"listen", c.Listen == inForce.Listen},
 		{"store", c.Store == inForce.Store},
 		{"notify", reflect.DeepEqual(c.Notify, inForce.Notify)},
+		{"window", c.Window == inForce.Window},
+		{"recorder", c.Recorder == inForce.Recorder},
 	} {
 		if !f.same {
 			fields = append(fields, f.name)

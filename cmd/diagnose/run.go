@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ type runFlags struct {
 	dsns, dsnFiles           []string
 	bouncers                 []string
 	output, record           string
+	window                   time.Duration
 	notify, verbose          bool
 }
 
@@ -54,6 +56,7 @@ The target is that of --config, or is given by --checker and, for a fuller look,
 	fs.StringArrayVar(&f.dsns, "shard-dsn", nil, "DSN of a shard, where it holds no password; once for each shard, in order")
 	fs.StringArrayVar(&f.dsnFiles, "shard-dsn-file", nil, "file that holds the DSN of a shard; once for each shard, in order")
 	fs.StringArrayVar(&f.bouncers, "pgbouncer-dsn-file", nil, "file that holds the DSN of the admin console of a PgBouncer; may be repeated")
+	fs.DurationVar(&f.window, "window", 0, "time between the two samples that rates come from (default that of the configuration, else of the playbook: 3s)")
 	fs.StringVar(&f.output, "output", "text", "text or json")
 	fs.StringVar(&f.record, "record", "", "file to write the report to as JSON, for diagnose replay")
 	fs.BoolVar(&f.notify, "notify", false, "also send the report to the sinks of the configuration")
@@ -66,6 +69,9 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 	var none targetConfig
 	if f.output != "text" && f.output != "json" {
 		return nil, none, fmt.Errorf("--output: want text or json, got %q", f.output)
+	}
+	if err := validWindow(f.window); err != nil {
+		return nil, none, fmt.Errorf("--%w", err)
 	}
 	if (f.config == "") == (f.checker == "") {
 		return nil, none, errors.New("give the target either by --config FILE or by --checker URL")
@@ -151,6 +157,7 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 		}
 	}
 	in := playbooks.Incident{Trigger: "manual", Title: "diagnose run", Playbook: p.Name, Target: t.name, StartedAt: time.Now()}
+	f.window = cmp.Or(f.window, c.Window)
 	report, err := f.look(ctx, t, p, in, std)
 	if err != nil {
 		return err
@@ -183,7 +190,7 @@ func (f *runFlags) look(ctx context.Context, t *target, p *playbooks.Playbook, i
 	logger := newLogger(std, level)
 	t.open(ctx, logger)
 	defer t.close(context.WithoutCancel(ctx))
-	report := (&playbooks.Runner{Logger: logger}).Run(ctx, p, in)
+	report := (&playbooks.Runner{Logger: logger, Window: f.window}).Run(ctx, p, in)
 	if err := ctx.Err(); err != nil {
 		err = fmt.Errorf("interrupted: %w", err)
 		if rec != nil {

@@ -70,6 +70,10 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 		return rec.Evidence(p.api.Name(), 0)
 	}
 	target := filter(rec, doc, err)
+	if probes.Recording(ctx) {
+		rec.MissRest("not tested for the record: canaries and samples of names are not cheap")
+		return rec.Evidence(p.api.Name(), 0)
+	}
 	canaryErr := p.canaries(ctx, rec, target)
 	if !stop(canaryErr) {
 		p.positives(ctx, rec)

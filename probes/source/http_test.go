@@ -246,3 +246,37 @@ func contextWithin(t *testing.T, d time.Duration) (context.Context, context.Canc
 	}
 	return context.WithTimeout(t.Context(), d)
 }
+
+// TestWaitStandsBy: a check that stands by waits until it is released, though not
+// for less than its own window, or until its time is up.
+func TestWaitStandsBy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := func(until, release, want time.Duration) {
+			t.Helper()
+			start := time.Now()
+			standby := probes.NewStandby(start.Add(until))
+			ctx := standby.Context(t.Context())
+			if !probes.Recording(ctx) || !standby.Parked().IsZero() {
+				t.Error("it is not for the record, or parked before it waits")
+			}
+			time.AfterFunc(release, standby.Release)
+			err := source.Wait(ctx, 3*time.Second)
+			if got := time.Since(start); err != nil || got != want || !standby.Parked().Equal(start) {
+				t.Errorf("until %v, released after %v: waited %v, %v, want %v", until, release, got, err, want)
+			}
+			if probes.Recording(ctx) != (release > want) {
+				t.Errorf("until %v, released after %v: for the record: %v", until, release, probes.Recording(ctx))
+			}
+		}
+		f(10*time.Second, time.Hour, 10*time.Second)
+		f(10*time.Second, 4*time.Second, 4*time.Second)
+		f(10*time.Second, time.Second, 3*time.Second)
+		f(time.Second, 0, time.Second)
+		f(0, time.Hour, 500*time.Millisecond)
+		begun := time.Now()
+		if err := source.Wait(probes.WithWindow(t.Context(), time.Second), 3*time.Second); err != nil || time.Since(begun) != time.Second {
+			t.Errorf("a window of 1 s from outside: waited %v, %v", time.Since(begun), err)
+		}
+	})
+}

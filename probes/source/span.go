@@ -34,10 +34,17 @@ func Window(d time.Duration) (time.Duration, error) {
 	return d, nil
 }
 
-// Wait waits for the window between two samples, or for less when the deadline
-// of ctx leaves less. It returns an error, at once, when not even MinWindow is
-// left, and when ctx ends while it waits.
+// Wait waits for the window between two samples, which ctx may say otherwise (see
+// [probes.WithWindow] and [probes.Standby]), or for less when the deadline of ctx
+// leaves less. It returns an error, at once, when not even MinWindow is left, and
+// when ctx ends while it waits.
 func Wait(ctx context.Context, window time.Duration) error {
+	begun, wanted := time.Now(), probes.Park(ctx)
+	own := window
+	window = probes.Window(ctx, own)
+	if wanted != nil {
+		window = max(window, MinWindow) // the first sample took longer than it was given
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		window = min(window, time.Until(deadline)-reserve)
 	}
@@ -46,11 +53,16 @@ func Wait(ctx context.Context, window time.Duration) error {
 	}
 	timer := time.NewTimer(window)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("no second sample: %w", ctx.Err())
+	for {
+		select {
+		case <-timer.C:
+			return nil
+		case <-wanted:
+			wanted = nil
+			timer.Reset(max(0, min(own, window)-time.Since(begun))) // a shorter one would tell less
+		case <-ctx.Done():
+			return fmt.Errorf("no second sample: %w", ctx.Err())
+		}
 	}
 }
 

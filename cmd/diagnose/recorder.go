@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+// The bounds of the flight recorder: samples more often than once a second would
+// be load, and more than 3,600 of them would be memory.
+const (
+	minEvery   = time.Second
+	maxSamples = 3600
+)
+
+// validate says what is wrong with the figures.
+func (r recorderConfig) validate() error {
+	switch {
+	case r.Every == 0:
+		return nil
+	case r.Every < minEvery:
+		return fmt.Errorf("every: %v is less than %v; 0 switches the recorder off", r.Every, minEvery)
+	case r.Keep < r.Every || r.Keep/r.Every > maxSamples:
+		return fmt.Errorf("keep: %v is not between one and %d times %v", r.Keep, maxSamples, r.Every)
+	}
+	return nil
+}
+
+// validWindow says what is wrong with the time between two samples; 0 is none.
+func validWindow(d time.Duration) error {
+	_, err := source.Window(d)
+	return err
+}
+
+// recorders are the flight recorders of the configuration in force: one for each
+// playbook that is bound to a target. A reload makes new ones, which begin anew.
+type recorders struct {
+	config recorderConfig
+
+	mu      sync.Mutex
+	running map[*playbooks.Playbook]*flight
+	// past is what those did that have ended.
+	past playbooks.RecorderStats
+}
+
+// flight is a recorder that runs.
+type flight struct {
+	*playbooks.Recorder
+	stop context.CancelFunc
+	over chan struct{}
+}
+
+func newRecorders(c recorderConfig) *recorders {
+	return &recorders{config: c, running: map[*playbooks.Playbook]*flight{}}
+}
+
+// of returns the recorder of a playbook, nil if it has none.
+func (r *recorders) of(p *playbooks.Playbook) *playbooks.Recorder {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.running[p]; f != nil {
+		return f.Recorder
+	}
+	return nil
+}
+
+// use records what the routing runs, until stop or another use, whatever becomes of
+// ctx, and nothing else.
+func (r *recorders) use(ctx context.Context, in *routing) {
+	r.stop()
+	if r.config.Every == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, route := range in.routes {
+		p := route.playbook
+		if r.running[p] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		f := &flight{Recorder: playbooks.NewRecorder(p, r.config.Every, r.config.Keep), stop: cancel, over: make(chan struct{})}
+		r.running[p] = f
+		go func() {
+			defer close(f.over)
+			f.Run(ctx)
+		}()
+	}
+}
+
+// stop ends all recorders and waits for their checks: these must be over before
+// connections are closed.
+func (r *recorders) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, f := range r.running {
+		f.stop()
+	}
+	for p, f := range r.running {
+		<-f.over
+		r.past = r.past.Plus(f.Stats())
+		delete(r.running, p)
+	}
+}
+
+func (r *recorders) stats() playbooks.RecorderStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sum := r.past
+	for _, f := range r.running {
+		sum = sum.Plus(f.Stats())
+	}
+	return sum
+}
+
+// register puts what the recorders cost among the agent's metrics.
+func (r *recorders) register(registry prometheus.Registerer) error {
+	var errs []error
+	counter := func(name, help string, value func(playbooks.RecorderStats) float64) {
+		errs = append(errs, registry.Register(prometheus.NewCounterFunc(
+			prometheus.CounterOpts{Name: "diagnose_recorder_" + name + "_total", Help: help},
+			func() float64 { return value(r.stats()) },
+		)))
+	}
+	counter("samples", "Checks of a step for the flight recorder.", func(s playbooks.RecorderStats) float64 { return float64(s.Samples) })
+	counter("gaps", "Checks of a step for the flight recorder that measured nothing.", func(s playbooks.RecorderStats) float64 { return float64(s.Gaps) })
+	counter("redis_commands", "Redis commands of the flight recorder.", func(s playbooks.RecorderStats) float64 { return float64(s.Cost.RedisCommands) })
+	counter("queries", "Queries of the flight recorder.", func(s playbooks.RecorderStats) float64 { return float64(s.Cost.Queries) })
+	counter("http_requests", "HTTP requests of the flight recorder.", func(s playbooks.RecorderStats) float64 { return float64(s.Cost.HTTPRequests) })
+	counter("bytes", "Bytes that the flight recorder received and sent.", func(s playbooks.RecorderStats) float64 { return float64(s.Cost.Bytes) })
+	return errors.Join(errs...)
+}
