@@ -60,6 +60,25 @@ func TestKilled(t *testing.T) {
 // and kills it once it has answered and, if it works, the work has begun.
 func killAfterAnswer(t *testing.T, path string, works bool) {
 	t.Helper()
+	cmd, lines, url := startChild(t, path, works)
+	// Two processes cannot have the store, whichever way they start.
+	if in, err := Open(t.Context(), path, Options{Worker: &fakeWorker{}}); err == nil {
+		stop(t, in)
+		t.Error("opened a store that another process has open")
+	}
+	if code, err := fetch(t, http.MethodPost, url, string(readCase(t, "v35-firing-single.json"))); err != nil || code != http.StatusOK {
+		t.Fatalf("post: got %d, %v, want 200", code, err)
+	}
+	if works && !lines.Scan() {
+		t.Fatal("the child did not begin to work")
+	}
+	kill(t, cmd)
+}
+
+// startChild runs an agent as a process of its own and returns what it prints and
+// where it listens.
+func startChild(t *testing.T, path string, works bool) (*exec.Cmd, *bufio.Scanner, string) {
+	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -81,17 +100,12 @@ func killAfterAnswer(t *testing.T, path string, works bool) {
 	if !lines.Scan() {
 		t.Fatalf("the child said nothing: %v", cmd.Wait())
 	}
-	// Two processes cannot have the store, whichever way they start.
-	if in, err := Open(t.Context(), path, Options{Worker: &fakeWorker{}}); err == nil {
-		stop(t, in)
-		t.Error("opened a store that another process has open")
-	}
-	if code, err := fetch(t, http.MethodPost, "http://"+lines.Text(), string(readCase(t, "v35-firing-single.json"))); err != nil || code != http.StatusOK {
-		t.Fatalf("post: got %d, %v, want 200", code, err)
-	}
-	if works && !lines.Scan() {
-		t.Fatal("the child did not begin to work")
-	}
+	return cmd, lines, "http://" + lines.Text()
+}
+
+// kill ends a child as a crash would.
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,6 +32,7 @@ func TestMain(m *testing.M) {
 // when a call of Work has left its mark, and never finishes one.
 func child(path string, works bool) error {
 	ctx := context.Background()
+	signal.Ignore(syscall.SIGXFSZ) // a full disk sends none, a limit on files does
 	in, err := Open(ctx, path, Options{Now: noon, Worker: &fakeWorker{do: func(ctx context.Context, _ playbooks.Incident, memo Memo) error {
 		if err := memo.Put(ctx, "mark", []byte("posted")); err != nil {
 			return err
