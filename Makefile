@@ -8,7 +8,7 @@ TOOLS    := $(CURDIR)/bin/tools
 GOLANGCI_VERSION    := v2.15.0
 GOVULNCHECK_VERSION := v1.9.0
 
-.PHONY: all build demo test lint fmt fuzz bench accuracy vuln deps clean
+.PHONY: all build demo test lint fmt fuzz bench accuracy burst vuln deps clean
 
 all: build
 
@@ -46,6 +46,10 @@ fuzz:
 bench: build deps
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	bin/proof bench
+
+# A storm of notifications: rate, delay, memory, and what a SIGKILL leaves.
+burst: build
+	bin/proof burst
 
 accuracy: build
 	bin/proof accuracy
