@@ -187,7 +187,7 @@ func TestVerdicts(t *testing.T) {
 		"chain-write-on-read-pool":               "cause-found bloom-write-on-read:high >redis-pool-too-small:high",
 		"two-leak-and-hot-name":                  "cause-found redis-pool-leak:high hot-name:high",
 		"lookalike-redis-hung-not-leak":          "cause-found redis-down:high",
-		"lookalike-skew-without-hot-name":        "inconclusive",
+		"lookalike-skew-without-hot-name":        "cause-found shard-skew:high",
 		"lookalike-redis-down-after-change":      "cause-found redis-down:high",
 		"lookalike-hash-defect":                  "inconclusive",
 		"lookalike-agent-cut-off-from-redis":     "inconclusive",
@@ -200,6 +200,22 @@ func TestVerdicts(t *testing.T) {
 		"half-blind-bloom-verify-missing":        "inconclusive",
 		"half-blind-errors-500":                  "inconclusive",
 		"half-blind-everything":                  "inconclusive",
+
+		// The servers of the shards.
+		"sick-shard-lock-queue":                  "cause-found shard-lock-queue:high",
+		"sick-shard-pool-leak":                   "cause-found shard-pool-leak:high >shard-down:high",
+		"sick-shard-pool-too-small":              "cause-found shard-pool-too-small:high",
+		"sick-shard-skew":                        "cause-found shard-skew:high",
+		"sick-shard-too-many-clients":            "cause-found shard-too-many-clients:high",
+		"sick-shard-conflict-storm":              "cause-found shard-conflict-storm:high",
+		"sick-shard-readonly":                    "cause-found shard-readonly:high",
+		"sick-shard-replica-lag":                 "cause-found shard-replica-lag:high",
+		"sick-shard-missing-index":               "cause-found shard-missing-index:high",
+		"sick-shard-routing-drift":               "cause-found shard-routing-drift:high",
+		"sick-pgbouncer-queue":                   "cause-found pgbouncer-queue:high >shard-pool-too-small:low",
+		"chain-lock-queue-fills-pool":            "cause-found shard-lock-queue:high >shard-down:high",
+		"lookalike-delayed-replica-nobody-reads": "healthy",
+		"half-blind-postgres-and-stuck-pool":     "inconclusive",
 
 		// What once was blamed on the wrong cause, or too surely.
 		"lookalike-redis-stalls-not-pool":     "inconclusive",
