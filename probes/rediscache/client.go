@@ -17,6 +17,7 @@ const minLookups = 100
 type clientSample struct {
 	doc    source.RedisClient
 	sample source.Sample
+	took   time.Duration
 	err    error
 }
 
@@ -25,7 +26,9 @@ func (p *probe) readClient(ctx context.Context, rec *probes.Recorder) clientSamp
 		return clientSample{err: errors.New("no checker is configured: set its URL to see the service's own view of Redis")}
 	}
 	var s clientSample
+	start := time.Now()
 	s.err = p.api.Get(ctx, rec.Cost(), source.PathRedis, nil, &s.doc)
+	s.took = time.Since(start)
 	s.sample = source.Sample{Taken: time.Now(), Now: s.doc.Now, Epoch: s.doc.StartedAt.Text()}
 	return s
 }
@@ -44,6 +47,8 @@ func recordClient(rec *probes.Recorder, a, b clientSample, span source.Span) {
 	answered := hits.Plus(span.Delta(first.Misses, last.Misses))
 	rec.Set("hit_ratio", hits.Over(answered.AtLeast(minLookups, "fewer than 100 look-ups in the window"), ""))
 	rec.Set("lookups_rate", span.Rate(first.Lookups, last.Lookups))
+
+	rec.Set(answerFact, probes.Known(max(a.took, b.took).Seconds()))
 
 	commands := span.Delta(first.Commands, last.Commands)
 	failed := span.Delta(first.Errors, last.Errors)
@@ -72,6 +77,7 @@ func recordPool(rec *probes.Recorder, first, last source.Pool, span source.Span)
 	rec.Set("pool_wait_seconds", span.Delta(first.WaitSeconds, last.WaitSeconds).Over(waits, "").
 		MootIf(waits.Or(1) == 0, "no wait in the window ended with a connection"))
 	rec.Set("pool_timeouts_rate", span.Rate(first.Timeouts, last.Timeouts))
+	rec.Set("pool_dials_rate", span.Rate(first.Dials, last.Dials))
 	acquires := span.Rate(first.Acquires, last.Acquires)
 	rec.Set("pool_acquires_rate", acquires)
 	rec.Set("pool_turnover_rate", acquires.Over(last.Size, empty))

@@ -12,6 +12,7 @@ package rediscache
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -40,7 +41,9 @@ func Kind(api *source.HTTP, redis *source.Redis) probes.Kind {
 type server interface {
 	Name() string
 	Ping(ctx context.Context, cost *probes.Cost) (time.Duration, error)
-	Info(ctx context.Context, cost *probes.Cost) (source.Info, error)
+	PingKept(ctx context.Context, cost *probes.Cost) (time.Duration, error)
+	Info(ctx context.Context, cost *probes.Cost) (source.Info, time.Duration, error)
+	Details(ctx context.Context, cost *probes.Cost, clients bool) (source.Details, error)
 }
 
 var _ server = (*source.Redis)(nil)
@@ -48,7 +51,7 @@ var _ server = (*source.Redis)(nil)
 func kind(api *source.HTTP, s server) probes.Kind {
 	return probes.Kind{
 		Facts:  append(serverFacts(), clientFacts()...),
-		Tables: []string{"redis server"},
+		Tables: []string{tableServer, tableSlow, tableClients},
 		New: func(decode func(any) error) (probes.Probe, error) {
 			var o Options
 			if err := decode(&o); err != nil {
@@ -69,8 +72,16 @@ type probe struct {
 	window time.Duration
 }
 
+// The tables.
+const (
+	tableServer  = "redis server"
+	tableSlow    = "slow commands"
+	tableClients = "clients"
+)
+
 // Check implements probes.Probe. It makes two requests to the service, and
-// seven PINGs and two INFOs to the server.
+// sends the server six PINGs, INFO twice, and asks once for its slow log, its
+// latency monitor and its connections: maxCommands at most, whatever happens.
 func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	rec := probes.NewRecorder(append(serverFacts(), clientFacts()...))
 	client, srv := p.readClient(ctx, rec), p.readServer(ctx, rec)
@@ -85,6 +96,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	if none != "" {
 		recordClient(rec, client, client, source.NoSpan(none))
 		recordServer(rec, srv, srv, source.NoSpan(none))
+		recordDetails(rec, client.doc.ClientName, srv)
 	} else {
 		span = p.again(ctx, rec, client, srv)
 	}
@@ -101,13 +113,14 @@ func (p *probe) wait(ctx context.Context, rec *probes.Recorder, srv *serverSampl
 	var took []float64
 	var cost probes.Cost
 	var lost error
-	wg.Go(func() { took, cost, lost = p.watch(ctx, done) })
+	spent := rec.Cost().RedisCommands
+	wg.Go(func() { took, cost, lost = p.watch(ctx, done, spent) })
 	err := source.Wait(ctx, p.window)
 	close(done)
 	wg.Wait()
 	*rec.Cost() = rec.Cost().Plus(cost)
 	srv.pings = append(srv.pings, took...)
-	if lost != nil && told(lost) {
+	if lost != nil && !errors.Is(lost, source.ErrLost) && told(lost) {
 		srv.err, srv.told = lost, true
 	}
 	return err
@@ -130,10 +143,12 @@ func (p *probe) again(ctx context.Context, rec *probes.Recorder, client clientSa
 	if srv.err == nil {
 		if srv2 = p.readInfo(ctx, rec, srv.pings); srv2.err == nil {
 			serverSpan = source.Between(srv.sample, srv2.sample)
+			p.readDetails(ctx, rec, &srv2)
 		}
 	}
 	recordClient(rec, client, client2, clientSpan)
 	recordServer(rec, srv, srv2, serverSpan)
+	recordDetails(rec, client2.doc.ClientName, srv2)
 	if clientSpan.Duration() > 0 {
 		return clientSpan
 	}

@@ -137,6 +137,11 @@ type fake struct {
 	// failAt is the PING, from 1, from which on pingErr counts.
 	pings          []time.Duration
 	pinged, failAt int
+	// details are what it tells beside INFO; broken tells that every connection
+	// is broken when it is used again.
+	details   source.Details
+	detailErr error
+	broken    bool
 }
 
 func (*fake) Name() string { return "redis fake" }
@@ -154,13 +159,43 @@ func (f *fake) Ping(_ context.Context, cost *probes.Cost) (time.Duration, error)
 	return took, f.pingErr
 }
 
-func (f *fake) Info(_ context.Context, cost *probes.Cost) (source.Info, error) {
+func (f *fake) PingKept(ctx context.Context, cost *probes.Cost) (time.Duration, error) {
+	if f.broken {
+		cost.RedisCommands++
+		return 0, source.ErrLost
+	}
+	return f.Ping(ctx, cost)
+}
+
+func (f *fake) Info(_ context.Context, cost *probes.Cost) (source.Info, time.Duration, error) {
 	cost.RedisCommands++
+	if f.broken {
+		cost.RedisCommands += 3 // the handshake, and INFO again
+	}
 	f.calls++
 	if f.calls > len(f.infos) {
-		return nil, f.infoErr
+		return nil, 0, f.infoErr
 	}
-	return f.infos[f.calls-1], nil
+	return f.infos[f.calls-1], f.pings0(), nil
+}
+
+// pings0 is the round trip of an INFO: as quick as the first PING.
+func (f *fake) pings0() time.Duration {
+	if len(f.pings) > 0 {
+		return f.pings[0]
+	}
+	return 2 * time.Millisecond
+}
+
+func (f *fake) Details(_ context.Context, cost *probes.Cost, clients bool) (source.Details, error) {
+	cost.RedisCommands += 2
+	if clients {
+		cost.RedisCommands++
+		return f.details, f.detailErr
+	}
+	d := f.details
+	d.Clients = nil
+	return d, f.detailErr
 }
 
 func TestServerFailures(t *testing.T) {
@@ -175,7 +210,7 @@ func TestServerFailures(t *testing.T) {
 		"unreachable":  {&fake{pingErr: source.ErrUnreachable}, 0, 0},
 		"hung":         {&fake{pingErr: source.ErrHung}, 0, 1},
 		"denied":       {&fake{pingErr: source.ErrDenied}, 1, 0},
-		"loading":      {&fake{pingErr: source.ErrAnswered}, 1, 0},
+		"full":         {&fake{pingErr: source.ErrFull}, 1, 0},
 		"dies between": {&fake{infos: []source.Info{info}, infoErr: source.ErrRefused}, 0, 0},
 		"hangs later":  {&fake{infos: []source.Info{info}, infoErr: source.ErrHung}, 0, 1},
 		"hangs amidst": {&fake{infos: []source.Info{info, info}, pingErr: source.ErrHung, failAt: 4}, 0, 1},
@@ -185,7 +220,9 @@ func TestServerFailures(t *testing.T) {
 			ev := check(t, nil, tt.server)
 			probetest.Want(t, ev, "reachable", tt.reachable)
 			probetest.Want(t, ev, "hung", tt.hung)
+			probetest.Want(t, ev, "turned_away", float64(strings.Count(name, "full")))
 			probetest.WantMissing(t, ev, "connected_clients", "")
+			probetest.WantMissing(t, ev, "slow_log_share", "")
 			probetest.WantMissing(t, ev, "ping_seconds", "")
 			if (len(ev.Rows) > 0) != (tt.reachable == 0) {
 				t.Errorf("rows: got %+v, want the reason when it is not reachable", ev.Rows)
@@ -199,6 +236,16 @@ func TestServerFailures(t *testing.T) {
 	if ev, err := p.Check(t.Context()); err == nil {
 		t.Errorf("an interrupted check says something about the server: %+v", ev.Facts)
 	}
+}
+
+// TestErrorIsAnAnswer: a server that loads its data, or cannot save, answers
+// PING with an error and INFO as ever.
+func TestErrorIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	ev := check(t, nil, &fake{infos: pair("loading", "1", "1", "connected_clients", "3", "3"), pingErr: source.ErrAnswered})
+	probetest.Want(t, ev, "reachable", 1)
+	probetest.Want(t, ev, "ping_seconds", 0.002)
+	probetest.Want(t, ev, "connected_clients", 3)
 }
 
 func TestServerWithoutALimit(t *testing.T) {
@@ -235,10 +282,10 @@ func TestRealServer(t *testing.T) {
 	if err := user.Set(t.Context(), "there", 1, 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	time.AfterFunc(100*time.Millisecond, func() {
+	done, stop := make(chan struct{}), make(chan struct{})
+	go func() {
 		defer close(done)
-		for i := range 800 {
+		for i := 0; ; i++ {
 			key := "there"
 			if i%4 == 0 {
 				key = "gone"
@@ -246,27 +293,41 @@ func TestRealServer(t *testing.T) {
 			if err := user.Get(context.WithoutCancel(t.Context()), key).Err(); err != nil && !errors.Is(err, redis.Nil) {
 				t.Error(err)
 			}
+			select {
+			case <-stop:
+				return
+			default:
+			}
 		}
-	})
+	}()
 	k := Kind(nil, src)
 	p, err := k.New(func(o any) error { o.(*Options).Window = 2 * time.Second; return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	ev, err := p.Check(t.Context())
+	var ev probes.Evidence
+	probetest.Eventually(t, "500 look-ups come in one window", func() bool {
+		ev, err = p.Check(t.Context())
+		probetest.Valid(t, k.Facts, ev, err)
+		_, enough := probetest.Value(ev, "server_hit_ratio")
+		return enough
+	})
+	close(stop)
 	<-done
-	probetest.Valid(t, k.Facts, ev, err)
 	probetest.Want(t, ev, "reachable", 1)
 	probetest.Want(t, ev, "hung", 0)
 	probetest.Want(t, ev, "maxclients", 50)
 	probetest.Want(t, ev, "memory_max_bytes", 100<<20)
-	probetest.Want(t, ev, "server_hit_ratio", 0.75)
 	probetest.Want(t, ev, "rejected_connections_rate", 0)
-	if got, _ := probetest.Value(ev, "commands_rate"); got < 300 {
-		t.Errorf("commands_rate: got %v, want about 400 a second", got)
+	// One look-up in four misses, give or take one at either end of the window.
+	if got, _ := probetest.Value(ev, "server_hit_ratio"); got < 0.74 || got > 0.76 {
+		t.Errorf("server_hit_ratio: got %v, want 0.75", got)
 	}
-	if ev.Cost.RedisCommands != 9 || ev.Cost.Bytes < 4000 {
-		t.Errorf("cost: got %+v, want 7 PINGs and 2 INFOs", ev.Cost)
+	if got, _ := probetest.Value(ev, "commands_rate"); got < 200 {
+		t.Errorf("commands_rate: got %v, want 500 look-ups in about two seconds", got)
+	}
+	if ev.Cost.RedisCommands != 11 || ev.Cost.Bytes < 4000 {
+		t.Errorf("cost: got %+v, want 6 PINGs, 2 INFOs and the three of details", ev.Cost)
 	}
 
 	redisServer.Stop(t)
@@ -302,9 +363,22 @@ func TestPingsAreSpread(t *testing.T) {
 	probetest.Want(t, ev, "ping_seconds", 177e-6)
 	probetest.Want(t, ev, "ping_max_seconds", 0.11)
 	probetest.Want(t, ev, "pings_slow", 2)
-	if ev.Cost.RedisCommands != 9 {
-		t.Errorf("cost: got %+v, want 7 PINGs and 2 INFOs", ev.Cost)
+	if ev.Cost.RedisCommands != 11 {
+		t.Errorf("cost: got %+v, want 6 PINGs, 2 INFOs and the three of details", ev.Cost)
 	}
+}
+
+// TestBudget: a server that closes every connection at once does not make a run
+// send more than 12 commands.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	ev := check(t, nil, &fake{infos: pair("connected_clients", "3", "3"), broken: true, pings: []time.Duration{time.Millisecond}})
+	if ev.Cost.RedisCommands > maxCommands {
+		t.Errorf("got %d commands", ev.Cost.RedisCommands)
+	}
+	probetest.Want(t, ev, "connected_clients", 3)
+	probetest.Want(t, ev, "ping_seconds", 0.001)
+	probetest.Want(t, ev, "reachable", 1)
 }
 
 // TestRealStalls holds a real server up in bursts, as a fork or a slow command

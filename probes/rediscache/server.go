@@ -3,30 +3,30 @@ package rediscache
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
 	"github.com/regpath/diagnose/probes/source"
 )
 
+// The budget of a check, in commands.
 const (
-	// minServerLookups is how many look-ups the server's hit ratio needs: all
-	// clients share it, and some ask for keys that never exist.
-	minServerLookups = 500
-	// minPings is how many PINGs it takes to tell a round trip.
-	minPings = 3
-	// slowPing is what no healthy server takes for a PING, in seconds: half of
-	// what a whole check may take.
-	slowPing = 0.05
+	maxCommands = 12
+	// lastTrip is what the last samples take: INFO, and the three of details, or
+	// INFO again over a new connection, which takes two to set up.
+	lastTrip = 4
 )
 
 // serverSample is what the server says about itself at one moment.
 type serverSample struct {
 	info   source.Info
 	sample source.Sample
-	pings  []float64
-	err    error
+	pings  []float64 // round trips
+	// details are what was asked beside INFO, with the last sample; detailsErr
+	// says why there are none.
+	details    *source.Details
+	detailsErr error
+	err        error
 	// told is false when there is no server to ask, or the run ended first:
 	// then nothing is known about it, not even that it is dead.
 	told bool
@@ -35,7 +35,7 @@ type serverSample struct {
 // moments are when the further PINGs are sent, as parts of the window. Back to
 // back they would all hit the same gap between two stalls; at even distances
 // they would keep step with stalls that come as regularly.
-var moments = [...]float64{0.13, 0.29, 0.47, 0.61, 0.78, 0.93}
+var moments = [...]float64{0.13, 0.31, 0.52, 0.69, 0.91}
 
 // readServer sends the first PING and the first INFO.
 func (p *probe) readServer(ctx context.Context, rec *probes.Recorder) serverSample {
@@ -43,7 +43,7 @@ func (p *probe) readServer(ctx context.Context, rec *probes.Recorder) serverSamp
 		return serverSample{err: errors.New("no Redis server is configured: set its address to measure the server itself")}
 	}
 	took, err := p.server.Ping(ctx, rec.Cost())
-	if err != nil {
+	if err != nil && !errors.Is(err, source.ErrAnswered) { // an error is an answer, too
 		return serverSample{err: err, told: told(err)}
 	}
 	return p.readInfo(ctx, rec, []float64{took.Seconds()})
@@ -51,10 +51,14 @@ func (p *probe) readServer(ctx context.Context, rec *probes.Recorder) serverSamp
 
 // watch sends the further PINGs over the window that has just begun. It returns
 // their round trips and what they cost when done is closed or one fails; one
-// that is under way then is waited for.
-func (p *probe) watch(ctx context.Context, done <-chan struct{}) (took []float64, cost probes.Cost, err error) {
+// that is under way then is waited for. Where connections were lost there are
+// fewer of them, so that the last samples can still be taken.
+func (p *probe) watch(ctx context.Context, done <-chan struct{}, spent int) (took []float64, cost probes.Cost, err error) {
 	start := time.Now()
 	for _, m := range moments {
+		if spent+cost.RedisCommands+1+lastTrip > maxCommands {
+			break
+		}
 		timer := time.NewTimer(time.Until(start.Add(time.Duration(m * float64(p.window)))))
 		select {
 		case <-timer.C:
@@ -62,8 +66,8 @@ func (p *probe) watch(ctx context.Context, done <-chan struct{}) (took []float64
 			timer.Stop()
 			return took, cost, nil
 		}
-		d, err := p.server.Ping(ctx, &cost)
-		if err != nil {
+		d, err := p.server.PingKept(ctx, &cost)
+		if err != nil && !errors.Is(err, source.ErrAnswered) {
 			return took, cost, err
 		}
 		took = append(took, d.Seconds())
@@ -72,9 +76,9 @@ func (p *probe) watch(ctx context.Context, done <-chan struct{}) (took []float64
 }
 
 func (p *probe) readInfo(ctx context.Context, rec *probes.Recorder, took []float64) serverSample {
-	info, err := p.server.Info(ctx, rec.Cost())
+	info, d, err := p.server.Info(ctx, rec.Cost())
 	return serverSample{
-		info: info, err: err, pings: took, told: err == nil || told(err),
+		info: info, err: err, pings: append(took, d.Seconds()), told: err == nil || told(err),
 		sample: source.Sample{Taken: time.Now(), Epoch: info["run_id"]},
 	}
 }
@@ -82,61 +86,31 @@ func (p *probe) readInfo(ctx context.Context, rec *probes.Recorder, took []float
 // told reports whether err says something about the server.
 func told(err error) bool { return !errors.Is(err, source.ErrInterrupted) }
 
-// recordServer records the server's own view from a first and a last sample.
-func recordServer(rec *probes.Recorder, a, b serverSample, span source.Span) {
-	if b.told {
-		dead := source.Dead(b.err)
-		rec.SetBool("reachable", !dead)
-		rec.SetBool("hung", errors.Is(b.err, source.ErrHung))
-		if dead {
-			rec.Row(probes.Row{Table: "redis server", Key: "the agent's own connection", Unit: probes.Bool, Note: b.err.Error()})
-		}
-	}
-	if !source.Dead(b.err) {
-		recordPings(rec, b)
-	}
-	if b.err != nil {
-		rec.Miss(b.err.Error(), names(serverFacts())...)
+// maxListed is the largest number of connections that are listed: a list of a
+// thousand is 250 KB and holds the server up for half a millisecond; one of ten
+// thousand would hurt it (measured, Redis 7.0).
+const maxListed = 1000
+
+// readDetails asks what INFO does not tell, as far as the budget allows.
+func (p *probe) readDetails(ctx context.Context, rec *probes.Recorder, s *serverSample) {
+	left := maxCommands - rec.Cost().RedisCommands
+	if left < lastTrip-2 {
+		s.detailsErr = errUsedUp
 		return
 	}
-	first, last := a.info, b.info
-	delta := func(field string) probes.Number { return span.Delta(first.Number(field), last.Number(field)) }
-	clients, limit := last.Number("connected_clients"), last.Number("maxclients")
-	rec.Set("connected_clients", clients)
-	rec.Set("maxclients", limit)
-	rec.Set("clients_ratio", clients.Over(limit, "maxclients is 0"))
-	rec.Set("blocked_clients", last.Number("blocked_clients"))
-	rec.Set("rejected_connections_rate", span.PerSecond(delta("rejected_connections")))
-	rec.Set("new_connections_rate", span.PerSecond(delta("total_connections_received")))
-	rec.Set("evicted_keys_rate", span.PerSecond(delta("evicted_keys")))
-	rec.Set("expired_keys_rate", span.PerSecond(delta("expired_keys")))
-	rec.Set("commands_rate", span.PerSecond(delta("total_commands_processed")))
-	used, most := last.Number("used_memory"), last.Number("maxmemory")
-	rec.Set("memory_used_bytes", used)
-	rec.Set("memory_max_bytes", most)
-	rec.Set("memory_ratio", used.Over(most, "").MootIf(most.Or(1) == 0, "maxmemory is 0: memory is unlimited"))
-	hits := delta("keyspace_hits")
-	lookups := hits.Plus(delta("keyspace_misses"))
-	rec.Set("server_hit_ratio", hits.Over(lookups.AtLeast(minServerLookups, "fewer than 500 look-ups in the window"), ""))
-	rec.Set("uptime_seconds", last.Number("uptime_in_seconds"))
+	var why error
+	switch {
+	case left < lastTrip-1:
+		why = errUsedUp
+	case s.info.Number("connected_clients").Or(0) > maxListed:
+		why = errors.New("more than 1,000 connections are not listed, so as not to hold the server up")
+	}
+	d, err := p.server.Details(ctx, rec.Cost(), why == nil)
+	if why != nil {
+		d.ClientsErr = why
+	}
+	s.details, s.detailsErr = &d, err
 }
 
-// recordPings records the round trips, unless there is a better reason why they
-// are missing.
-func recordPings(rec *probes.Recorder, s serverSample) {
-	if len(s.pings) < minPings {
-		if s.err == nil {
-			rec.Miss("fewer than 3 PINGs were answered in the window", "ping_seconds", "ping_max_seconds", "pings_slow")
-		}
-		return
-	}
-	slow := 0
-	for _, took := range s.pings {
-		if took >= slowPing {
-			slow++
-		}
-	}
-	rec.Set("ping_seconds", probes.Median(s.pings))
-	rec.Set("ping_max_seconds", probes.Known(slices.Max(s.pings)))
-	rec.Set("pings_slow", probes.Known(float64(slow)))
-}
+// errUsedUp says that nothing more may be asked.
+var errUsedUp = errors.New("the connection was lost, and what a run may ask was used up")

@@ -121,6 +121,7 @@ type Pool struct {
 	Waits       probes.Number `json:"waits"`
 	WaitSeconds probes.Number `json:"wait_seconds"`
 	Timeouts    probes.Number `json:"timeouts"`
+	Dials       probes.Number `json:"dials"`
 }
 
 // Sane returns the pool without what contradicts itself: more connections in use
@@ -145,6 +146,7 @@ func (p Pool) Sane() Pool {
 type RedisClient struct {
 	Now         Time          `json:"now"`
 	StartedAt   Time          `json:"started_at"`
+	ClientName  string        `json:"client_name"`
 	Pool        Pool          `json:"pool"`
 	Commands    probes.Number `json:"commands"`
 	Errors      probes.Number `json:"errors"`

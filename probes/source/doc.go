@@ -15,6 +15,6 @@
 // a probes.Cost.
 //
 // A source tells apart how a target fails (ErrRefused, ErrUnreachable, ErrHung,
-// ErrDenied, ErrAbsent, ErrAnswered), because that is evidence, and puts no
+// ErrFull, ErrDenied, ErrAbsent, ErrAnswered), because that is evidence, and puts no
 // secret into an error.
 package source

@@ -24,6 +24,12 @@ var (
 	ErrHung = errors.New("hung")
 	// ErrNoSlot is an [ErrRefused]: the server has no connection to spare.
 	ErrNoSlot = fmt.Errorf("%w: out of connections", ErrRefused)
+	// ErrFull means that a Redis has no free connection for the agent, and goes on
+	// answering those who have one: it is not dead.
+	ErrFull = errors.New("full")
+	// ErrLost means that the connection that stood is broken; whether another
+	// one can be had was not tried.
+	ErrLost = errors.New("lost")
 	// ErrDenied means that the target answered and wants other credentials.
 	ErrDenied = errors.New("denied")
 	// ErrAbsent means that the target does not serve the document.

@@ -34,3 +34,43 @@ func (i Info) Number(field string) probes.Number {
 	}
 	return probes.ParseNumber(value).Named("INFO " + field)
 }
+
+// Counts returns one number out of every field of a section such as
+// commandstats, by the rest of the field's name: with prefix "cmdstat_" and key
+// "usec", the field cmdstat_get:calls=7,usec=21 gives 21 for get. Numbers that
+// cannot be read are left out.
+func (i Info) Counts(prefix, key string) map[string]float64 {
+	out := map[string]float64{}
+	for field, value := range i {
+		name, ok := strings.CutPrefix(field, prefix)
+		if !ok {
+			continue
+		}
+		if n, known := within(value, key).Get(); known {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+// ErrorReplies returns how often the server has answered with an error of this
+// prefix, unknown when it does not count them (Redis before 6.2).
+func (i Info) ErrorReplies(prefix string) probes.Number {
+	if _, counts := i["total_error_replies"]; !counts {
+		return i.Number("total_error_replies")
+	}
+	if value, ok := i["errorstat_"+prefix]; ok {
+		return within(value, "count").Named("INFO errorstat_" + prefix)
+	}
+	return probes.Known(0)
+}
+
+// within returns the number of a key in key=number,key=number.
+func within(value, key string) probes.Number {
+	for pair := range strings.SplitSeq(value, ",") {
+		if k, v, ok := strings.Cut(pair, "="); ok && k == key {
+			return probes.ParseNumber(v)
+		}
+	}
+	return probes.Number{}
+}

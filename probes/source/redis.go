@@ -4,14 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/regpath/diagnose/probes"
 )
@@ -22,10 +21,6 @@ const backendTimeout = time.Second
 // ClientName is how the agent's connections call themselves.
 const ClientName = "diagnose"
 
-// handshake is the number of commands that a new connection sends before the
-// first of its own: HELLO (which carries the credentials) and CLIENT SETNAME.
-const handshake = 2
-
 // RedisOptions say how to reach a Redis server.
 type RedisOptions struct {
 	// Addr is host:port.
@@ -35,9 +30,14 @@ type RedisOptions struct {
 	Password Secret
 	// TLS is optional.
 	TLS *tls.Config
-	// Timeout bounds dialling and every command; zero means 1 s.
+	// Timeout bounds dialling; zero means 1 s. An answer may take three times as
+	// long: see patience.
 	Timeout time.Duration
 }
+
+// patience is how many timeouts an answer may take. A server that stalls for a
+// second or two at a time is sick in another way than one that hangs.
+const patience = 3
 
 // Redis asks one Redis server, over one connection of its own.
 type Redis struct {
@@ -45,9 +45,11 @@ type Redis struct {
 	circuit circuit
 
 	mu     sync.Mutex
-	raw    *countedConn
+	raw    *overheard
 	client *redis.Client
 	conn   *redis.Conn
+
+	plain atomic.Bool // the server refuses INFO with a section
 }
 
 // NewRedis returns a source for the server at o.Addr. It does no I/O.
@@ -78,138 +80,51 @@ func (r *Redis) Close() {
 	r.drop()
 }
 
-// Ping returns how long the server takes to answer PING.
+// Ping returns how long the server takes to answer PING, be it with an error
+// (ErrAnswered), as one does that cannot save (MISCONF).
 func (r *Redis) Ping(ctx context.Context, cost *probes.Cost) (time.Duration, error) {
-	var took time.Duration
-	_, err := r.do(ctx, cost, func(took2 time.Duration) { took = took2 }, "ping")
+	return r.timed(ctx, cost, call{name: "ping", commands: 1, run: ping})
+}
+
+// PingKept is Ping over the connection that stands. An error ErrLost says that
+// it is broken, and no more than that; the next call opens another one.
+func (r *Redis) PingKept(ctx context.Context, cost *probes.Cost) (time.Duration, error) {
+	return r.timed(ctx, cost, call{name: "ping", commands: 1, run: ping, kept: true})
+}
+
+func ping(ctx context.Context, conn *redis.Conn) error { return conn.Ping(ctx).Err() }
+
+func (r *Redis) timed(ctx context.Context, cost *probes.Cost, c call) (took time.Duration, err error) {
+	run := c.run
+	c.run = func(ctx context.Context, conn *redis.Conn) error {
+		start := time.Now()
+		err := run(ctx, conn)
+		took = time.Since(start)
+		return err
+	}
+	err = r.do(ctx, cost, c)
 	return took, err
 }
 
-// Info returns what the server says about itself.
-func (r *Redis) Info(ctx context.Context, cost *probes.Cost) (Info, error) {
-	text, err := r.do(ctx, cost, nil, "info")
+// Info returns what the server says about itself, in all sections that it has,
+// and how long it took to say it.
+func (r *Redis) Info(ctx context.Context, cost *probes.Cost) (info Info, took time.Duration, err error) {
+	var text string
+	ask := func(command ...any) {
+		took, err = r.timed(ctx, cost, call{name: "info", commands: 1, run: func(ctx context.Context, conn *redis.Conn) (err error) {
+			text, err = conn.Do(ctx, command...).Text()
+			return err
+		}})
+	}
+	if !r.plain.Load() {
+		ask("info", "everything")
+		r.plain.Store(errors.Is(err, ErrAnswered))
+	}
+	if r.plain.Load() {
+		ask("info")
+	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return ParseInfo(text), nil
-}
-
-// do sends one command. A kept connection that turns out to be broken is
-// replaced once; a command that times out is not repeated.
-func (r *Redis) do(ctx context.Context, cost *probes.Cost, timed func(time.Duration), command string) (string, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	err := r.circuit.check()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", command, err)
-	}
-	kept := r.conn != nil
-	answer, err := r.send(ctx, cost, timed, command)
-	if kept && errors.Is(err, ErrRefused) {
-		answer, err = r.send(ctx, cost, timed, command)
-	}
-	r.circuit.note(err)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", command, err)
-	}
-	return answer, nil
-}
-
-// send sends one command over the connection, which it opens if there is none
-// and drops if it is of no more use.
-func (r *Redis) send(run context.Context, cost *probes.Cost, timed func(time.Duration), command string) (string, error) {
-	ctx, cancel := context.WithTimeout(run, r.opt.Timeout)
-	defer cancel()
-	if r.conn == nil {
-		if err := r.connect(ctx); err != nil {
-			if f := classify(run, err, false, r.opt.Timeout); f != nil {
-				return "", f
-			}
-			return "", fail(ErrUnreachable, "no connection: "+err.Error())
-		}
-		cost.RedisCommands += handshake
-	}
-	before := r.raw.bytes.Load()
-	stop := r.raw.begin(run)
-	start := time.Now()
-	cost.RedisCommands++
-	answer, err := r.conn.Do(ctx, command).Text()
-	stop()
-	cost.Bytes += r.raw.bytes.Load() - before
-	if err == nil {
-		if timed != nil {
-			timed(time.Since(start))
-		}
-		return answer, nil
-	}
-	err = r.failed(run, err)
-	if !errors.Is(err, ErrAnswered) {
-		r.drop()
-	}
-	return "", err
-}
-
-func (r *Redis) connect(ctx context.Context) error {
-	raw, err := dial(ctx, "tcp", r.opt.Addr, r.opt.Timeout)
-	if err != nil {
-		return err
-	}
-	var conn net.Conn = raw
-	if r.opt.TLS != nil {
-		secure := tls.Client(raw, r.opt.TLS)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			_ = raw.Close()
-			return fmt.Errorf("tls: %w", err)
-		}
-		conn = secure
-	}
-	var once sync.Once
-	r.raw = raw
-	r.client = redis.NewClient(&redis.Options{
-		Addr: r.opt.Addr,
-		// The pool gets the connection dialled above and no other: left alone
-		// it goes on dialling a dead server every second in the background.
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			given, err := conn, errors.New("the connection is gone")
-			once.Do(func() { err = nil })
-			return given, err
-		},
-		Username: r.opt.Username, Password: string(r.opt.Password),
-		ClientName: ClientName, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		PoolSize:                 1, MaxRetries: -1, DialerRetries: 1, ConnMaxIdleTime: -1,
-		DialTimeout: r.opt.Timeout, ReadTimeout: r.opt.Timeout, WriteTimeout: r.opt.Timeout,
-		PoolTimeout: r.opt.Timeout, ContextTimeoutEnabled: true,
-	})
-	r.conn = r.client.Conn()
-	return nil
-}
-
-func (r *Redis) drop() {
-	if r.client == nil {
-		return
-	}
-	// The socket first: closing it cannot block, and what the client has to
-	// say about it afterwards is of no interest.
-	_ = r.raw.Close()
-	_ = r.conn.Close()
-	_ = r.client.Close()
-	r.raw, r.conn, r.client = nil, nil, nil
-}
-
-func (r *Redis) failed(run context.Context, err error) error {
-	if answer, ok := errors.AsType[redis.Error](err); ok {
-		prefix, _, _ := strings.Cut(answer.Error(), " ")
-		switch {
-		case strings.Contains(answer.Error(), "max number of clients"):
-			return fail(ErrRefused, "max number of clients reached")
-		case prefix == "NOAUTH" || prefix == "WRONGPASS" || prefix == "NOPERM":
-			return fail(ErrDenied, prefix+": the server wants other credentials than the agent's")
-		}
-		return fail(ErrAnswered, "the server answers "+prefix)
-	}
-	if f := classify(run, err, true, r.opt.Timeout); f != nil {
-		return f
-	}
-	return fail(ErrRefused, "the connection is of no use: "+err.Error())
+	return ParseInfo(text), took, nil
 }

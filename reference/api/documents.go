@@ -89,12 +89,15 @@ type poolDoc struct {
 	Waits       uint64  `json:"waits"`
 	WaitSeconds float64 `json:"wait_seconds"`
 	Timeouts    uint64  `json:"timeouts"`
+	// Left out where it is not counted.
+	Dials *uint64 `json:"dials,omitempty"`
 }
 
 type redisDoc struct {
 	Now         time.Time         `json:"now"`
 	StartedAt   time.Time         `json:"started_at"`
 	Address     string            `json:"address"`
+	ClientName  string            `json:"client_name"`
 	Pool        poolDoc           `json:"pool"`
 	Commands    uint64            `json:"commands"`
 	Errors      uint64            `json:"errors"`
@@ -107,7 +110,7 @@ type redisDoc struct {
 func (s *Server) redisDoc() redisDoc {
 	r := s.service.Redis.Stats()
 	return redisDoc{
-		Now: time.Now(), StartedAt: s.startedAt, Address: r.Address,
+		Now: time.Now(), StartedAt: s.startedAt, Address: r.Address, ClientName: r.Name,
 		Pool:     redisPool(r),
 		Commands: r.Commands, Errors: r.Errors, BusySeconds: r.Busy.Seconds(),
 		Lookups: r.Lookups(), Hits: map[string]uint64{"taken": r.HitsTaken, "free": r.HitsFree}, Misses: r.Misses,
@@ -118,7 +121,7 @@ func redisPool(r cache.RedisStats) poolDoc {
 	p := r.Pool
 	return poolDoc{
 		Size: p.Size, InUse: p.InUse, Idle: p.Idle, Pending: p.Pending,
-		Acquires: p.Acquires, Waits: p.Waits, WaitSeconds: p.WaitTime.Seconds(), Timeouts: p.Timeouts,
+		Acquires: p.Acquires, Waits: p.Waits, WaitSeconds: p.WaitTime.Seconds(), Timeouts: p.Timeouts, Dials: &p.Dials,
 	}
 }
 

@@ -77,7 +77,8 @@ func (f *Follower) Run(ctx context.Context) {
 func (f *Follower) follow(ctx context.Context, connected func()) error {
 	options := f.Redis.Options()
 	options.PoolSize = 1
-	client := options.client()
+	options.ClientName += "-news"
+	client := options.client(nil)
 	defer client.Close() //nolint:errcheck // nothing is left to lose
 	// One connection and no other: a client would dial again in silence, perhaps
 	// to a Redis that has restarted and lost the news in between.

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -47,6 +49,10 @@ type RedisOptions struct {
 	// Timeout bounds every command, waiting for a connection included; 0 means
 	// DefaultTimeout.
 	Timeout time.Duration
+	// ClientName is how the connections of the pool, and no others, call
+	// themselves, so that the server's list of connections tells whose they
+	// are; empty means a name of this instance's own.
+	ClientName string
 }
 
 // ParseRedis reads "host:port" or a redis:// or rediss:// URL. Errors do not
@@ -75,6 +81,9 @@ func (o RedisOptions) withDefaults() (RedisOptions, error) {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
+	if o.ClientName == "" {
+		o.ClientName = "checker-" + strings.ToLower(rand.Text()[:8])
+	}
 	return o, nil
 }
 
@@ -83,11 +92,17 @@ func (o RedisOptions) withDefaults() (RedisOptions, error) {
 // may cost four times five dials. Half the time is for a connection, half for
 // the command: one that got its connection at the last moment would time out
 // and take the connection with it, and a busy pool would spend itself on
-// dialling.
-func (o RedisOptions) client() *redis.Client {
+// dialling. connected, if any, is told of every connection that was opened.
+func (o RedisOptions) client(connected func()) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: o.Address, Username: o.Username, Password: string(o.Password), DB: o.DB, TLSConfig: o.TLS,
-		ClientName:               "checker",
+		ClientName: o.ClientName,
+		OnConnect: func(context.Context, *redis.Conn) error {
+			if connected != nil {
+				connected()
+			}
+			return nil
+		},
 		DisableIdentity:          true,
 		PoolSize:                 o.PoolSize,
 		PipelinePoolSize:         -1,

@@ -24,6 +24,7 @@ type Pool struct {
 	Waits    uint64
 	WaitTime time.Duration
 	Timeouts uint64
+	Dials    uint64 // connections that were opened
 	// Hits, Misses and Stale are go-redis's own counts of connections found,
 	// dialled and removed.
 	Hits, Misses, Stale uint64
@@ -32,6 +33,7 @@ type Pool struct {
 // RedisStats are the counters of a Redis cache.
 type RedisStats struct {
 	Address  string
+	Name     string // of the pool's connections
 	Pool     Pool
 	Commands uint64
 	Errors   uint64
@@ -57,7 +59,7 @@ func (r *Redis) Stats() RedisStats {
 	for _, c := range r.clients {
 		r.pool.add(c)
 	}
-	s.Address, s.Pool = r.current().options.Address, r.pool.totals()
+	s.Address, s.Name, s.Pool = r.current().options.Address, r.current().options.ClientName, r.pool.totals()
 	now := r.current().seen
 	s.Pool.Size = r.current().options.PoolSize
 	s.Pool.Idle = int(now.IdleConns)
@@ -74,8 +76,8 @@ type poolCounters struct {
 	waits, hits, misses, stale uint64 // from go-redis, guarded by Redis.mu
 	waitTime                   time.Duration
 
-	acquired, vain atomic.Uint64
-	vainTime       atomic.Int64 // nanoseconds
+	acquired, vain, dialled atomic.Uint64
+	vainTime                atomic.Int64 // nanoseconds
 }
 
 // add adds what c's pool has counted since the last call. go-redis counts in 32
@@ -97,6 +99,7 @@ func (p *poolCounters) totals() Pool {
 		Waits:    p.waits + vain,
 		WaitTime: p.waitTime + time.Duration(p.vainTime.Load()),
 		Timeouts: vain,
+		Dials:    p.dialled.Load(),
 		Hits:     p.hits, Misses: p.misses, Stale: p.stale,
 	}
 }

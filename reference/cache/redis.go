@@ -71,7 +71,9 @@ func NewRedis(o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Redis{clients: []*client{{Client: o.client(), options: o}}, scripts: newScripts()}, nil
+	r := &Redis{scripts: newScripts()}
+	r.clients = []*client{r.newClient(o)}
+	return r, nil
 }
 
 // Lookup asks for name. An error means that Redis could not tell, never that
@@ -144,7 +146,7 @@ func (r *Redis) Replace(o RedisOptions) error {
 	}
 	r.mu.Lock()
 	old := r.current()
-	r.clients = append(r.clients, &client{Client: o.client(), options: o})
+	r.clients = append(r.clients, r.newClient(o))
 	r.mu.Unlock()
 	return r.retire(old)
 }
@@ -156,6 +158,10 @@ func (r *Redis) Close() error {
 	r.mu.Unlock()
 	last.running.Wait()
 	return last.Close()
+}
+
+func (r *Redis) newClient(o RedisOptions) *client {
+	return &client{Client: o.client(func() { r.pool.dialled.Add(1) }), options: o}
 }
 
 func (r *Redis) retire(c *client) error {

@@ -34,7 +34,8 @@ func (u *Upkeep) Run(ctx context.Context) {
 	defer tick.Stop()
 	options := u.Redis.Options()
 	options.PoolSize = 1
-	client := options.client()
+	options.ClientName += "-upkeep"
+	client := options.client(nil)
 	defer func() { _ = client.Close() }()
 	var hotAt time.Time
 	failing := false
@@ -47,7 +48,7 @@ func (u *Upkeep) Run(ctx context.Context) {
 		if now := u.Redis.Options(); now.Address != options.Address {
 			_ = client.Close()
 			options.Address = now.Address
-			client = options.client()
+			client = options.client(nil)
 		}
 		now := time.Now()
 		err := u.bounded(ctx, options.Timeout, func(ctx context.Context) error { return u.Redis.sweep(ctx, client, now) })

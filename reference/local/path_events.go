@@ -273,7 +273,7 @@ func newClient(o cache.RedisOptions, pool int) *redis.Client {
 	}
 	return redis.NewClient(&redis.Options{
 		Addr: o.Address, Username: o.Username, Password: string(o.Password), DB: o.DB, TLSConfig: o.TLS,
-		ClientName: "checker", DisableIdentity: true, PoolSize: pool, MaxRetries: -1, DialerRetries: 1,
+		ClientName: "checker-events", DisableIdentity: true, PoolSize: pool, MaxRetries: -1, DialerRetries: 1,
 		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: timeout, ContextTimeoutEnabled: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})

@@ -1,0 +1,63 @@
+package rediscache
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+// idleFor is how long nothing is sent on a connection that counts as idle. One
+// that works for a pool that callers queue for is used again at once.
+const idleFor = 3 * time.Second
+
+// recordConnections records whose the connections are and which of the
+// service's are stuck.
+func recordConnections(rec *probes.Recorder, service string, d *source.Details) {
+	facts := []string{"service_connections", "service_blocked", "service_idle"}
+	if d.ClientsErr != nil {
+		rec.Miss(d.ClientsErr.Error(), facts...)
+		return
+	}
+	type group struct{ total, blocked, idle float64 }
+	groups := map[string]*group{}
+	var own group
+	count := func(g *group, c source.Client) {
+		g.total++
+		switch {
+		case c.Blocked:
+			g.blocked++
+		case c.Idle >= idleFor:
+			g.idle++
+		}
+	}
+	for _, c := range d.Clients {
+		if c.Name == service {
+			count(&own, c)
+		}
+		key := cmp.Or(c.Name, "(no name)") + " " + c.Host
+		if groups[key] == nil {
+			groups[key] = &group{}
+		}
+		count(groups[key], c)
+	}
+	var rows []probes.Row
+	for key, g := range groups {
+		rows = append(rows, probes.Row{
+			Table: tableClients, Key: key, Value: g.total,
+			Note: fmt.Sprintf("%v wait in a blocking command, %v are idle for %v or longer", g.blocked, g.idle, idleFor),
+		})
+	}
+	addRows(rec, rows)
+	switch {
+	case service == "":
+		rec.Miss("the service does not tell the name of its connections", facts...)
+	case own.total == 0:
+		rec.Miss("no connection of the server has the name that the service tells", facts...)
+	}
+	rec.Set("service_connections", probes.Known(own.total))
+	rec.Set("service_blocked", probes.Known(own.blocked))
+	rec.Set("service_idle", probes.Known(own.idle))
+}
