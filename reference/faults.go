@@ -3,6 +3,7 @@ package reference
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -13,10 +14,11 @@ import (
 // faults are the mistakes that this service can be made to make, each one that a
 // service like it has made. All are off; package fault switches them.
 type faults struct {
-	alone     atomic.Bool // every look-up asks for itself
-	trustFree atomic.Bool // "free" in the local cache decides
-	keepStale atomic.Bool // nobody is told of a name that became available
-	inline    atomic.Bool // follow-ups are posted while the user waits
+	alone     atomic.Bool  // every look-up asks for itself
+	trustFree atomic.Bool  // "free" in the local cache decides
+	keepStale atomic.Bool  // nobody is told of a name that became available
+	inline    atomic.Bool  // follow-ups are posted while the user waits
+	clip      atomic.Int64 // of a canonical form no more bytes are kept; 0 for all
 }
 
 // SetLookupsAlone lets every check that misses the caches ask the back ends for
@@ -32,6 +34,30 @@ func (s *Service) SetKeepStale(on bool) (before bool) { return s.faults.keepStal
 
 // SetFollowUpsInline lets a registration wait for its follow-ups.
 func (s *Service) SetFollowUpsInline(on bool) (before bool) { return s.faults.inline.Swap(on) }
+
+// SetClip lets the canonical form of names keep no more than so many bytes; 0
+// lets it keep all.
+func (s *Service) SetClip(bytes int) (before int) { return int(s.faults.clip.Swap(int64(bytes))) }
+
+// Canonical is the canonical form that every path of this service gives a name;
+// see [name.Policy].
+func (s *Service) Canonical(raw string) (string, error) {
+	n, err := s.Names.Canonical(raw)
+	return s.clipped(n), err
+}
+
+// registrable is the canonical form of a name that a user may own.
+func (s *Service) registrable(raw string) (string, error) {
+	n, err := s.Names.Registrable(raw)
+	return s.clipped(n), err
+}
+
+func (s *Service) clipped(n string) string {
+	if most := int(s.faults.clip.Load()); most > 0 && len(n) > most {
+		return strings.ToValidUTF8(n[:most], "")
+	}
+	return n
+}
 
 // share calls ask, once for all who want the same name at the same time.
 func (s *Service) share(n string, ask func() (any, error)) (any, error, bool) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -181,50 +180,18 @@ func (n shardNames) Sample(ctx context.Context, want int, before time.Time) ([]s
 	found := make([][]string, shards)
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range shards {
-		group.Go(func() (err error) {
+		group.Go(func() error {
 			share := (want + shards - 1 - i) / shards
-			if found[i], err = n.shards.Store(i).Sample(ctx, share, before); err != nil {
+			rows, err := n.shards.Store(i).Sample(ctx, share, before)
+			if err != nil {
 				return fmt.Errorf("shard%d: %w", i, err)
+			}
+			for _, r := range rows {
+				found[i] = append(found[i], r.Name)
 			}
 			return nil
 		})
 	}
 	err := group.Wait()
 	return slices.Concat(found...), err
-}
-
-// Verified is how the names of one shard fared in Verify.
-type Verified struct {
-	Shard            string
-	Sampled, Missing int
-	Err              error
-}
-
-// Verify samples up to n existing names, spread over the shards and registered
-// before the given time, and looks for them in the filter. A Bloom filter has
-// no false negatives: every missing name is a fault. It returns when ctx ends
-// at the latest; a shard that could not be asked says so.
-func (s *Service) Verify(ctx context.Context, n int, before time.Time) []Verified {
-	shards := s.Shards.Len()
-	out := make([]Verified, shards)
-	var group errgroup.Group
-	for i := range shards {
-		group.Go(func() error {
-			share := (n + shards - 1 - i) / shards
-			out[i].Shard = "shard" + strconv.Itoa(i)
-			if share == 0 {
-				return nil
-			}
-			names, err := s.Shards.Store(i).Sample(ctx, share, before)
-			if err != nil {
-				out[i].Err = err
-				return nil
-			}
-			_, maybe := s.Filter.TestAll(names)
-			out[i].Sampled, out[i].Missing = len(names), len(names)-len(maybe)
-			return nil
-		})
-	}
-	_ = group.Wait() // the functions return no error
-	return out
 }

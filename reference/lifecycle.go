@@ -39,7 +39,7 @@ func (s *Service) Lock(ctx context.Context, raw string, userID int64) error {
 const moveAttempts = 3
 
 func (s *Service) move(ctx context.Context, raw string, userID int64, to name.State) error {
-	n, err := s.Names.Registrable(raw)
+	n, err := s.registrable(raw)
 	if err != nil {
 		return err
 	}

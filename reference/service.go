@@ -36,6 +36,7 @@ type Service struct {
 	writeOnRead atomic.Bool
 	faults      faults
 	freed       freed
+	latest      latest
 }
 
 // Answer is the answer to a check. Free is advice: only a registration decides.
@@ -56,7 +57,7 @@ type Registration struct {
 // comes from a marker or a row, never from the filter. Errors are those of
 // package name, and ErrUnavailable.
 func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
-	n, err := s.Names.Registrable(raw)
+	n, err := s.registrable(raw)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -135,7 +136,7 @@ func (s *Service) Register(ctx context.Context, raw string) (Registration, error
 // RegisterMobile is Register for a user with a mobile number, which nobody else
 // may have; empty is none. Its errors are ErrMobile and ErrMobileTaken, too.
 func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Registration, error) {
-	n, err := s.Names.Registrable(raw)
+	n, err := s.registrable(raw)
 	if err != nil {
 		return Registration{}, err
 	}
@@ -165,6 +166,7 @@ func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Regis
 	}
 	s.Filter.CountRegistration()
 	s.Filter.Add(n, bloom.Register) // the one write channel
+	s.latest.add(claim)
 	s.remember(n, s.Redis.Claimed(ctx, n))
 	s.Relay.Wake(s.Shards.Owner(n)) // everything else follows the event
 	if s.faults.inline.Load() {

@@ -259,7 +259,7 @@ func TestRegisterDuringRebuild(t *testing.T) {
 			}
 		}
 	}
-	for _, v := range s.Verify(t.Context(), 2000, time.Now()) {
+	for _, v := range s.Verify(t.Context(), 2000, time.Now()).Shards {
 		if v.Err != nil || v.Missing != 0 || v.Sampled == 0 {
 			t.Errorf("Verify = %+v, want names and none missing", v)
 		}

@@ -16,6 +16,8 @@ const (
 	maxTestNames   = 20_000
 	maxVerifyNames = 5_000
 	verifyTimeout  = time.Second
+	// maxVerifyGroups bounds what many writers would make of the answer.
+	maxVerifyGroups = 32
 )
 
 // diagnose mounts the diagnostic contract. What is mounted with get is in the
@@ -66,7 +68,7 @@ func (s *Server) serveBloomTest(w http.ResponseWriter, r *http.Request) {
 	valid, index := make([]string, 0, len(body.Names)), make([]int, 0, len(body.Names))
 	distinct := make(map[string]struct{}, len(body.Names))
 	for i, raw := range body.Names {
-		n, err := s.service.Names.Canonical(raw)
+		n, err := s.service.Canonical(raw)
 		if err != nil {
 			continue
 		}
@@ -92,8 +94,9 @@ func (s *Server) serveBloomVerify(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), verifyTimeout)
 	defer cancel()
-	doc := verifyDoc{Shards: []verifyShardDoc{}}
-	for _, v := range s.service.Verify(ctx, n, time.Now().Add(-minAge)) {
+	doc := verifyDoc{Shards: []verifyShardDoc{}, Groups: []verifyGroupDoc{}}
+	found := s.service.Verify(ctx, n, time.Now().Add(-minAge))
+	for _, v := range found.Shards {
 		d := verifyShardDoc{Shard: v.Shard}
 		if v.Err != nil {
 			d.Error = shortError(v.Err)
@@ -103,6 +106,10 @@ func (s *Server) serveBloomVerify(w http.ResponseWriter, r *http.Request) {
 			doc.Missing += v.Missing
 		}
 		doc.Shards = append(doc.Shards, d)
+	}
+	doc.Latest.Sampled, doc.Latest.Missing = found.Latest.Sampled, found.Latest.Missing
+	for _, g := range found.Groups[:min(len(found.Groups), maxVerifyGroups)] {
+		doc.Groups = append(doc.Groups, verifyGroupDoc{By: g.By, Group: g.Group, Sampled: g.Sampled, Missing: g.Missing, KnownAfter: g.KnownAfter})
 	}
 	doc.Now, doc.Generation = time.Now(), s.service.Filter.Generation()
 	write(w, http.StatusOK, doc)

@@ -70,6 +70,19 @@ type verifyDoc struct {
 	Sampled    int              `json:"sampled"`
 	Missing    int              `json:"missing"`
 	Shards     []verifyShardDoc `json:"shards"`
+	Latest     struct {
+		Sampled int `json:"sampled"`
+		Missing int `json:"missing"`
+	} `json:"latest"`
+	Groups []verifyGroupDoc `json:"groups"`
+}
+
+type verifyGroupDoc struct {
+	By         string `json:"by"`
+	Group      string `json:"group"`
+	Sampled    int    `json:"sampled"`
+	Missing    int    `json:"missing"`
+	KnownAfter int    `json:"known_after"`
 }
 
 // verifyShardDoc leaves out the counts of a shard that could not be asked.

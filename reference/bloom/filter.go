@@ -55,6 +55,7 @@ type Filter struct {
 	rebuilding chan struct{} // holds one token while a generation is being filled
 	progress   atomic.Pointer[progress]
 	growth     growth
+	mistake    atomic.Pointer[Mistake] // nil: none
 }
 
 // New returns an empty filter, generation 0; the first Rebuild makes generation 1. It
@@ -86,8 +87,15 @@ func (f *Filter) TestAll(names []string) (generation uint64, maybe []int) {
 // Add puts name into the filter and, during a rebuild, into the next
 // generation too.
 func (f *Filter) Add(name string, by Source) {
-	h := hash(name)
+	h, fate := f.entry(name)
+	if fate == Dropped {
+		return
+	}
 	f.each(func(g *generation, answers bool) {
+		if fate == Torn {
+			g.added[by].Add(1)
+			return
+		}
 		if g.add(h, by) && answers {
 			f.growth.count(time.Now())
 		}
@@ -98,7 +106,10 @@ func (f *Filter) Add(name string, by Source) {
 // It counts as a registration, unless the filter has the name already: news
 // may come more than once, and come back to where they began.
 func (f *Filter) Learn(name string) {
-	h := hash(name)
+	h, fate := f.entry(name)
+	if fate != Entered {
+		return
+	}
 	f.each(func(g *generation, answers bool) {
 		if g.test(h) {
 			return
@@ -114,8 +125,9 @@ func (f *Filter) Learn(name string) {
 // else is about to tell it: it sets the bits and counts nothing, so that the
 // name is counted once, by the teller.
 func (f *Filter) Know(name string) {
-	h := hash(name)
-	f.each(func(g *generation, _ bool) { g.set(h) })
+	if h, fate := f.entry(name); fate == Entered {
+		f.each(func(g *generation, _ bool) { g.set(h) })
+	}
 }
 
 // CountRegistration notes a committed registration, for the comparison of

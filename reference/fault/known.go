@@ -66,10 +66,12 @@ func Known(p Patient) []Fault {
 		clockRollback(p),
 		syncFollowUps(p),
 		stateBypass(p),
+		clippedNames(p),
 	}
 	if p.HoldShard != nil {
 		faults = append(faults, shardPoolLeak(p))
 	}
+	faults = append(faults, writers(p)...)
 	if p.Redis != nil {
 		faults = append(faults, Fault{
 			Name: "redis-down", Help: "Redis is stopped: connections are refused",

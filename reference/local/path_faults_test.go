@@ -45,10 +45,10 @@ func TestFaults(t *testing.T) {
 			p.redisPoolLeak()
 			p.redisDown()
 			p.shardDown(servers)
-			known := 13
+			known := 18
 			if servers {
 				p.shardPoolLeak()
-				known = 14
+				known = 19
 			}
 			p.errorBurst()
 			p.cacheStampede()

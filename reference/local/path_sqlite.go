@@ -110,7 +110,7 @@ func (r *reopenable) Load(ctx context.Context, rows []shard.Row) (added int64, e
 }
 
 // Sample implements [shard.Store].
-func (r *reopenable) Sample(ctx context.Context, n int, before time.Time) ([]string, error) {
+func (r *reopenable) Sample(ctx context.Context, n int, before time.Time) ([]shard.Row, error) {
 	return r.current().Sample(ctx, n, before)
 }
 

@@ -157,32 +157,32 @@ func (c *Cluster) checkDrift(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, m := range c.members {
 		group.Go(func() error {
-			names, err := m.store.Sample(ctx, driftSample, time.Now())
+			rows, err := m.store.Sample(ctx, driftSample, time.Now())
 			if err != nil {
 				return fmt.Errorf("%s: %w", m.name, err)
 			}
-			return c.drift(i, names)
+			return c.drift(i, rows)
 		})
 	}
 	return group.Wait()
 }
 
-// drift says what is wrong with names found on shard i. Names that move are right at both ends.
-func (c *Cluster) drift(i int, names []string) error {
+// drift says what is wrong with rows found on shard i. Names that move are right at both ends.
+func (c *Cluster) drift(i int, rows []Row) error {
 	t := c.table.Load()
-	found := DriftError{Shard: c.members[i].name, Version: t.Version, Sampled: len(names)}
-	for _, name := range names {
-		owner := t.Owner(name)
+	found := DriftError{Shard: c.members[i].name, Version: t.Version, Sampled: len(rows)}
+	for _, r := range rows {
+		owner := t.Owner(r.Name)
 		if owner == i {
 			continue
 		}
 		if t.Change != nil {
-			if from, to, moves := t.Change.moves(name); moves && (from == i || to == i) {
+			if from, to, moves := t.Change.moves(r.Name); moves && (from == i || to == i) {
 				continue
 			}
 		}
 		found.Wrong++
-		found.Bucket, found.Owner = Bucket(name), c.members[owner].name
+		found.Bucket, found.Owner = Bucket(r.Name), c.members[owner].name
 	}
 	if found.Wrong > 0 {
 		return &found

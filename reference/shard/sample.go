@@ -25,7 +25,7 @@ const (
 // for is found. OFFSET 0 keeps the planner from turning the fetches into a scan of the whole table. TABLESAMPLE SYSTEM would
 // hash the number of every page and take whole pages of rows that were registered in the same minute; a random start in the
 // index would prefer names that follow a gap.
-func (p *Postgres) Sample(ctx context.Context, n int, before time.Time) ([]string, error) {
+func (p *Postgres) Sample(ctx context.Context, n int, before time.Time) ([]Row, error) {
 	if n <= 0 {
 		return nil, nil
 	}
@@ -52,18 +52,19 @@ func (p *Postgres) Sample(ctx context.Context, n int, before time.Time) ([]strin
 		return nil, fmt.Errorf("sample: %w", err)
 	}
 
-	var found []string
+	var found []Row
 	var fetch pgx.Batch
 	quota := perTable(n)
 	for i, t := range p.tables {
 		if pages[i] == 0 {
 			continue
 		}
-		query := "SELECT DISTINCT n.username FROM unnest($1::text[]) AS place, LATERAL" +
-			" (SELECT username, created_at FROM " + t.name + " WHERE ctid = place::tid OFFSET 0) AS n WHERE n.created_at < $2"
+		query := "SELECT DISTINCT n.* FROM unnest($1::text[]) AS place, LATERAL" +
+			" (SELECT username, user_id, created_at, state, recyclable_at FROM " + t.name + " WHERE ctid = place::tid OFFSET 0) AS n" +
+			" WHERE n.created_at < $2"
 		fetch.Queue(query, randomPlaces(pages[i], quota), before).Query(func(rows pgx.Rows) error {
-			names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			found = append(found, pick(names, quota)...)
+			some, err := pgx.CollectRows(rows, sampledRow)
+			found = append(found, pick(some, quota)...)
 			return err
 		})
 	}
@@ -96,8 +97,19 @@ func randomPlaces(pages, want int) []string {
 // perTable is each table's part of a sample of n, rounded up.
 func perTable(n int) int { return (n + SubTables - 1) / SubTables }
 
-// pick chooses up to n of the names at random. It reorders them.
-func pick(names []string, n int) []string {
-	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	return names[:min(n, len(names))]
+// pick chooses up to n of the rows at random. It reorders them.
+func pick(rows []Row, n int) []Row {
+	rand.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	return rows[:min(n, len(rows))]
+}
+
+// sampledRow reads one row of the query of Sample.
+func sampledRow(row pgx.CollectableRow) (r Row, err error) {
+	var recyclableAt *time.Time
+	err = row.Scan(&r.Name, &r.UserID, &r.CreatedAt, &r.State, &recyclableAt)
+	r.CreatedAt = r.CreatedAt.UTC()
+	if recyclableAt != nil {
+		r.RecyclableAt = recyclableAt.UTC()
+	}
+	return r, err
 }

@@ -71,9 +71,9 @@ type Store interface {
 	// for rows that exist elsewhere: it writes no user and no event.
 	Load(ctx context.Context, rows []Row) (added int64, err error)
 
-	// Sample picks up to n names at random among those registered before the given time. Its cost is bounded by n, not by
-	// the size of the shard, and it may answer with fewer names than there are.
-	Sample(ctx context.Context, n int, before time.Time) ([]string, error)
+	// Sample picks up to n rows at random among those of names registered before the given time. Its cost is bounded by n,
+	// not by the size of the shard, and it may answer with fewer rows than there are.
+	Sample(ctx context.Context, n int, before time.Time) ([]Row, error)
 
 	// Names calls yield with every name that has a row, released ones included, in no particular order, in bounded memory. It holds one connection meanwhile. An
 	// error from yield ends the walk and comes back in the chain of the answer.

@@ -10,7 +10,7 @@ import (
 )
 
 // Sample implements [Store]. It draws rowids, which SQLite hands out in ascending order, one per row.
-func (s *SQLite) Sample(ctx context.Context, n int, before time.Time) ([]string, error) {
+func (s *SQLite) Sample(ctx context.Context, n int, before time.Time) ([]Row, error) {
 	if n <= 0 {
 		return nil, nil
 	}
@@ -18,18 +18,18 @@ func (s *SQLite) Sample(ctx context.Context, n int, before time.Time) ([]string,
 		return nil, err
 	}
 	defer s.gate.leave()
-	var found []string
+	var found []Row
 	quota := perTable(n)
 	for _, t := range s.tables {
 		var last sql.NullInt64
 		if err := s.db.QueryRowContext(ctx, "SELECT max(rowid) FROM "+t.name).Scan(&last); err != nil {
 			return nil, fmt.Errorf("sample %s: %w", t.name, err)
 		}
-		names, err := s.rowsAt(ctx, t, randomRows(last.Int64, quota), before)
+		some, err := s.rowsAt(ctx, t, randomRows(last.Int64, quota), before)
 		if err != nil {
 			return nil, fmt.Errorf("sample %s: %w", t.name, err)
 		}
-		found = append(found, pick(names, quota)...)
+		found = append(found, pick(some, quota)...)
 	}
 	return pick(found, n), nil
 }
@@ -51,16 +51,29 @@ func randomRows(last int64, want int) []int64 {
 	return rows
 }
 
-func (s *SQLite) rowsAt(ctx context.Context, t table, ids []int64, before time.Time) ([]string, error) {
+func (s *SQLite) rowsAt(ctx context.Context, t table, ids []int64, before time.Time) (found []Row, err error) {
 	list, err := json.Marshal(ids)
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	query := "SELECT username FROM " + t.name + " WHERE rowid IN (SELECT value FROM json_each(?)) AND created_at < ?"
-	err = s.each(ctx, func(name string) error {
-		names = append(names, name)
-		return nil
-	}, query, string(list), before.UnixMicro())
-	return names, err
+	query := "SELECT username, user_id, created_at, state, recyclable_at FROM " + t.name +
+		" WHERE rowid IN (SELECT value FROM json_each(?)) AND created_at < ?"
+	rows, err := s.db.QueryContext(ctx, query, string(list), before.UnixMicro())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // a failed read is told by Err
+	for rows.Next() {
+		var r Row
+		var created, recyclable instant
+		if err := rows.Scan(&r.Name, &r.UserID, &created, &r.State, &recyclable); err != nil {
+			return nil, err
+		}
+		r.CreatedAt = time.UnixMicro(created.micros).UTC()
+		if recyclable.valid {
+			r.RecyclableAt = time.UnixMicro(recyclable.micros).UTC()
+		}
+		found = append(found, r)
+	}
+	return found, rows.Err()
 }

@@ -275,9 +275,16 @@ func checkSample(t *testing.T, open opener) {
 	s := open(t, "sample", 2)
 	sample := func(n int, before time.Time) []string {
 		t.Helper()
-		names, err := s.Sample(t.Context(), n, before)
+		rows, err := s.Sample(t.Context(), n, before)
 		if err != nil {
 			t.Fatalf("Sample(%d): %v", n, err)
+		}
+		names := make([]string, len(rows))
+		for i, r := range rows {
+			names[i] = r.Name
+			if stored, found := mustLookup(t, s, r.Name); i < 20 && (!found || stored != r) {
+				t.Errorf("Sample(%d) gives %+v, Lookup %+v, %t", n, r, stored, found)
+			}
 		}
 		if distinct := slices.Compact(slices.Sorted(slices.Values(names))); len(distinct) != len(names) || len(names) > n {
 			t.Errorf("Sample(%d) gives %d names, %d different", n, len(names), len(distinct))
