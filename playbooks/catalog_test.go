@@ -20,6 +20,10 @@ var factNames = map[string]string{
 		server_command_seconds server_cpu_share slow_command_share slow_command_seconds forks fork_seconds persistence_share
 		delayed_fsyncs slow_log_share slow_log_max_seconds persistence_stall_seconds service_connections service_blocked service_idle
 		service_answer_seconds pool_dials_rate ping_seconds ping_max_seconds pings_slow connected_clients maxclients clients_ratio blocked_clients
+		query_adds_share register_adds registrations lost_adds lost_adds_share unexplained_adds_share positives_tested
+		positives_missing latest_tested latest_missing group_tested group_missing_share group_known_after
+		others_missing_share canaries_refused_ratio age_seconds`,
+	"rediscache": `reachable hung ping_seconds ping_max_seconds pings_slow connected_clients maxclients clients_ratio blocked_clients
 		rejected_connections_rate new_connections_rate evicted_keys_rate expired_keys_rate memory_used_bytes
 		memory_max_bytes memory_ratio server_hit_ratio commands_rate uptime_seconds hit_ratio lookups_rate command_rate
 		command_seconds errors_rate error_ratio pool_size pool_in_use pool_idle pool_pending pool_in_use_ratio
@@ -44,6 +48,7 @@ var factNames = map[string]string{
 // tableNames are the tables of the real probes, by kind.
 var tableNames = map[string][]string{
 	"bloom": {"existing names"}, "rediscache": {"redis server", "slow commands", "clients"}, "errlog": {"changes", "errors"},
+	"bloom": {"existing names", "name groups"}, "rediscache": {"redis server"}, "errlog": {"changes", "errors"},
 	"shards":   {"failing", "busiest", "slowest", "full pools", "shards", "top keys"},
 	"postgres": {"clients", "blockers", "full servers", "read-only", "behind", "scans", "failed rows", "misplaced", "pooler queues", "sessions"},
 }

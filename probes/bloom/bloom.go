@@ -10,8 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
@@ -33,7 +31,7 @@ type Options struct {
 func Kind(api *source.HTTP) probes.Kind {
 	return probes.Kind{
 		Facts:  facts(),
-		Tables: []string{tableNames},
+		Tables: []string{tableNames, tableGroups},
 		New: func(decode func(any) error) (probes.Probe, error) {
 			o := Options{Positives: 1000, MinAge: 5 * time.Second}
 			if err := decode(&o); err != nil {
@@ -78,7 +76,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	if !stop(canaryErr) {
 		p.positives(ctx, rec)
 	} else {
-		rec.Miss(canaryErr.Error(), "positives_tested", "positives_missing")
+		rec.Miss(canaryErr.Error(), positiveFacts()...)
 	}
 	return rec.Evidence(p.api.Name(), 0)
 }
@@ -94,7 +92,7 @@ func filter(rec *probes.Recorder, doc source.Bloom, err error) (target probes.Nu
 	if err != nil {
 		rec.Miss(err.Error(), "fill_ratio", "predicted_fp_rate", "target_fp_rate", "capacity", "names_added",
 			"capacity_used_ratio", "headroom_names", "query_adds", "query_adds_share", "register_adds",
-			"registrations", "unexplained_adds_share", "age_seconds")
+			"registrations", "lost_adds", "lost_adds_share", "unexplained_adds_share", "age_seconds")
 		return probes.Unknown(err.Error())
 	}
 	fill := doc.SetBits.Over(doc.M, "the filter has no bits")
@@ -114,6 +112,9 @@ func filter(rec *probes.Recorder, doc source.Bloom, err error) (target probes.Nu
 	rec.Set("query_adds_share", share(adds.Query, doc.NamesAdded))
 	rec.Set("register_adds", adds.Register)
 	rec.Set("registrations", doc.Registrations)
+	lost := doc.Registrations.Minus(adds.Register).Clamp(0, math.MaxFloat64)
+	rec.Set("lost_adds", lost)
+	rec.Set("lost_adds_share", share(lost, doc.Registrations))
 	unexplained := doc.NamesAdded.Minus(adds.Build).Minus(doc.Registrations)
 	rec.Set("unexplained_adds_share", share(unexplained, doc.NamesAdded))
 	rec.Set("age_seconds", doc.BuiltAt.Since(doc.Now, "built_at"))
@@ -146,41 +147,3 @@ func share(part, whole probes.Number) probes.Number {
 	}
 	return part.Over(whole, "").Clamp(0, 1)
 }
-
-// positives records whether the filter knows names that exist.
-func (p *probe) positives(ctx context.Context, rec *probes.Recorder) {
-	query := url.Values{"n": {strconv.Itoa(p.options.Positives)}, "min_age": {p.options.MinAge.String()}}
-	var doc source.BloomVerify
-	if err := p.api.Get(ctx, rec.Cost(), source.PathBloomVerify, query, &doc); err != nil {
-		rec.Miss(err.Error(), "positives_tested", "positives_missing")
-		return
-	}
-	blind := ""
-	for _, s := range doc.Shards[:min(len(doc.Shards), maxRows)] {
-		if s.Error == "" && s.Missing.Or(0) == 0 {
-			continue
-		}
-		row := probes.Row{Table: tableNames, Key: s.Shard}
-		row.Note = fmt.Sprintf("%.0f of %.0f existing names unknown to the filter", s.Missing.Or(0), s.Sampled.Or(0))
-		row.Value, row.Unknown = s.Missing.Or(0), s.Missing.Why() != ""
-		if s.Error != "" {
-			row.Value, row.Unknown = 0, true
-			row.Note = "could not be sampled: " + s.Error
-			blind = fmt.Sprintf("no existing names could be sampled (%s: %s)", s.Shard, s.Error)
-		}
-		rec.Row(row)
-	}
-	if blind == "" {
-		blind = "no existing names could be sampled"
-	}
-	rec.Set("positives_tested", doc.Sampled)
-	missing := doc.Missing.If(doc.Sampled.Or(0) > 0, blind)
-	rec.Set("positives_missing", missing.If(missing.Or(0) <= doc.Sampled.Or(0), "missing is larger than sampled"))
-}
-
-// tableNames has the shards whose names the filter lacks, or that could not be
-// asked.
-const tableNames = "existing names"
-
-// maxRows bounds the table of shards.
-const maxRows = 16

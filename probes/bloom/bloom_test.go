@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,11 @@ const healthyDoc = `{"now":"2026-11-30T16:00:10Z","started_at":"2026-11-30T15:00
  "registrations":123,"generation":1,"built_at":"2026-11-30T15:00:10Z"}`
 
 const healthyVerify = `{"now":"2026-11-30T16:00:10Z","generation":1,"sampled":1000,"missing":0,
- "shards":[{"shard":"shard0","sampled":500,"missing":0},{"shard":"shard1","sampled":500,"missing":0}]}`
+ "shards":[{"shard":"shard0","sampled":500,"missing":0},{"shard":"shard1","sampled":500,"missing":0}],
+ "latest":{"sampled":123,"missing":0},
+ "groups":[{"by":"writer","group":"before this service","sampled":1000,"missing":0,"known_after":0},
+  {"by":"writer","group":"machine 0","sampled":123,"missing":0,"known_after":0},
+  {"by":"characters","group":"digits","sampled":1123,"missing":0,"known_after":0}]}`
 
 // tester answers like a filter with the given false-positive rate: every
 // 1/rate-th name is a maybe, on average.
@@ -111,7 +116,9 @@ func TestHealthy(t *testing.T) {
 		"fp_rate": 1.0 / 1500, "fp_rate_over_target": 100.0 / 1500, "canaries_tested": 1500, "canaries_distinct_ratio": 1,
 		"capacity": 100000, "names_added": 60123, "capacity_used_ratio": 0.60123, "headroom_names": 39877,
 		"query_adds": 0, "query_adds_share": 0, "register_adds": 123, "registrations": 123, "unexplained_adds_share": 0,
-		"positives_tested": 1000, "positives_missing": 0, "age_seconds": 3600,
+		"positives_tested": 1000, "positives_missing": 0, "age_seconds": 3600, "canaries_refused_ratio": 0,
+		"latest_tested": 123, "latest_missing": 0, "group_missing_share": 0, "group_known_after": 0, "others_missing_share": 0,
+		"lost_adds": 0, "lost_adds_share": 0,
 	} {
 		probetest.Want(t, ev, name, want)
 	}
@@ -219,6 +226,49 @@ func TestPositives(t *testing.T) {
 	if len(ev.Rows) == 0 || !ev.Rows[len(ev.Rows)-1].Unknown {
 		t.Errorf("rows: got %+v, want no number for a shard that could not be sampled", ev.Rows)
 	}
+}
+
+// Which kind of names stands out is told by its share, not by its size, and never
+// from a handful.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	const one = `{"sampled":1000,"missing":31,"latest":{"sampled":100,"missing":60},"groups":[
+		{"by":"characters","group":"digits","sampled":1000,"missing":31,"known_after":0},
+		{"by":"characters","group":"letters","sampled":100,"missing":60,"known_after":2},
+		{"by":"writer","group":"machine 3","sampled":80,"missing":80,"known_after":0},
+		{"by":"writer","group":"machine 4","sampled":12,"missing":12,"known_after":0},
+		{"by":"writer","group":"before this service","sampled":1008,"missing":0,"known_after":0}]}`
+	ev := check(t, checker(t, healthyDoc, one, tester(0, nil)))
+	probetest.Want(t, ev, "latest_tested", 100)
+	probetest.Want(t, ev, "latest_missing", 60)
+	probetest.Want(t, ev, "group_tested", 80)
+	probetest.Want(t, ev, "group_missing_share", 1)
+	probetest.Want(t, ev, "group_known_after", 0)
+	probetest.Want(t, ev, "others_missing_share", 12.0/1020)
+	first := slices.IndexFunc(ev.Rows, func(r probes.Row) bool { return r.Table == tableGroups })
+	if first < 0 || ev.Rows[first].Key != "writer machine 3" || ev.Rows[first].Value != 80 {
+		t.Errorf("rows: got %+v, want machine 3 first among the groups", ev.Rows)
+	}
+
+	const alike = `{"sampled":1000,"missing":3,"groups":[{"by":"writer","group":"a","sampled":1000,"missing":3,"known_after":500}]}`
+	ev = check(t, checker(t, healthyDoc, alike, tester(0, nil)))
+	probetest.Want(t, ev, "group_missing_share", 0.003)
+	probetest.WantMissing(t, ev, "others_missing_share", "of one kind")
+	probetest.WantMissing(t, ev, "latest_missing", "latest.missing is left out")
+
+	ev = check(t, checker(t, healthyDoc, `{"sampled":1000,"missing":3}`, tester(0, nil)))
+	probetest.WantMissing(t, ev, "group_missing_share", "groups is left out")
+}
+
+func TestLostAdds(t *testing.T) {
+	t.Parallel()
+	doc := strings.Replace(healthyDoc, `"registrations":123`, `"registrations":164`, 1)
+	ev := check(t, checker(t, doc, healthyVerify, tester(0, nil)))
+	probetest.Want(t, ev, "lost_adds", 41)
+	probetest.Want(t, ev, "lost_adds_share", 0.25)
+	// An outcome that stayed open is entered without a registration.
+	doc = strings.Replace(healthyDoc, `"registrations":123`, `"registrations":120`, 1)
+	probetest.Want(t, check(t, checker(t, doc, healthyVerify, tester(0, nil))), "lost_adds", 0)
 }
 
 func TestLeftOutIsNotZero(t *testing.T) {

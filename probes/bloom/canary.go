@@ -32,7 +32,7 @@ var sizes = [...]int{1500, 5000, 20000}
 // canaryFacts are the facts that rest on the canaries.
 var canaryFacts = []string{
 	"fp_rate", "fp_rate_low", "fp_rate_high", "fp_rate_over_target",
-	"canaries_tested", "canaries_distinct_ratio",
+	"canaries_tested", "canaries_distinct_ratio", "canaries_refused_ratio",
 }
 
 // tally adds up what became of canaries.
@@ -128,6 +128,7 @@ func (t tally) record(rec *probes.Recorder, target probes.Number) {
 	tested := probes.Known(float64(t.tested))
 	rec.Set("canaries_tested", tested)
 	rec.Set("canaries_distinct_ratio", probes.Known(float64(t.distinct)).Over(tested, "no canary was tested"))
+	rec.Set("canaries_refused_ratio", probes.Known(float64(t.invalid)/float64(max(1, t.tested+t.invalid))))
 	if why := t.usable(); why != "" {
 		rec.Miss(why, canaryFacts...)
 		return

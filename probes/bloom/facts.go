@@ -22,9 +22,18 @@ func facts() []probes.FactDoc {
 		{Name: "query_adds_share", Unit: probes.Ratio, Help: "Share of names_added that came from the query path.", Expected: "0"},
 		{Name: "register_adds", Help: "How many names were added after a registration."},
 		{Name: "registrations", Help: "How many registrations were committed since the filter was built."},
+		{Name: "lost_adds", Help: "How many registrations more than adds after a registration there were: names that never reached the filter.", Expected: "0"},
+		{Name: "lost_adds_share", Unit: probes.Ratio, Help: "lost_adds divided by registrations; 0 without registrations.", Expected: "0"},
 		{Name: "unexplained_adds_share", Unit: probes.Ratio, Help: "Share of names_added that neither the build nor registrations account for.", Expected: "0"},
 		{Name: "positives_tested", Help: "How many existing names were tested against the filter."},
 		{Name: "positives_missing", Help: "How many of them the filter does not know; a Bloom filter cannot have any.", Expected: "0"},
+		{Name: "latest_tested", Help: "How many of the service's latest registrations were tested against the filter."},
+		{Name: "latest_missing", Help: "How many of them the filter does not know.", Expected: "0"},
+		{Name: "group_tested", Help: "How many existing names were tested of the kind (by writer, by characters) of which the largest share is missing."},
+		{Name: "group_missing_share", Unit: probes.Ratio, Help: "Share of that kind's names that the filter does not know; kinds of at least 20 names count.", Expected: "0"},
+		{Name: "group_known_after", Help: "How many names of that kind are younger than its youngest missing one, and known."},
+		{Name: "others_missing_share", Unit: probes.Ratio, Help: "Share of the names of all other kinds that the filter does not know; missing when there are not 20.", Expected: "0"},
+		{Name: "canaries_refused_ratio", Unit: probes.Ratio, Help: "Share of the names that cannot exist that the service refuses to test: their namespace is not reserved.", Expected: "0"},
 		{Name: "age_seconds", Unit: probes.Seconds, Help: "Time since the filter was built."},
 	}
 }

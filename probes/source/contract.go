@@ -109,6 +109,21 @@ type BloomVerify struct {
 		Missing probes.Number `json:"missing"`
 		Error   string        `json:"error"`
 	} `json:"shards"`
+	Latest struct {
+		Sampled probes.Number `json:"sampled"`
+		Missing probes.Number `json:"missing"`
+	} `json:"latest"`
+	// Groups is nil when it is left out, which is not the same as empty.
+	Groups []NameGroup `json:"groups"`
+}
+
+// NameGroup is how the filter knows the existing names of one kind.
+type NameGroup struct {
+	By         string        `json:"by"`
+	Group      string        `json:"group"`
+	Sampled    probes.Number `json:"sampled"`
+	Missing    probes.Number `json:"missing"`
+	KnownAfter probes.Number `json:"known_after"`
 }
 
 // Pool is the state of a connection pool of the service.
