@@ -14,11 +14,14 @@ import (
 // faults are the mistakes that this service can be made to make, each one that a
 // service like it has made. All are off; package fault switches them.
 type faults struct {
-	alone     atomic.Bool  // every look-up asks for itself
-	trustFree atomic.Bool  // "free" in the local cache decides
-	keepStale atomic.Bool  // nobody is told of a name that became available
-	inline    atomic.Bool  // follow-ups are posted while the user waits
-	clip      atomic.Int64 // of a canonical form no more bytes are kept; 0 for all
+	alone      atomic.Bool  // every look-up asks for itself
+	trustFree  atomic.Bool  // "free" in the local cache decides
+	keepStale  atomic.Bool  // nobody is told of a name that became available
+	inline     atomic.Bool  // follow-ups are posted while the user waits
+	forgetFree atomic.Bool  // no cache is told of names that have no owner
+	skipFilter atomic.Bool  // the filter is not asked
+	staleFree  atomic.Bool  // no cache is told of a registration
+	clip       atomic.Int64 // of a canonical form no more bytes are kept; 0 for all
 }
 
 // SetLookupsAlone lets every check that misses the caches ask the back ends for
@@ -59,6 +62,16 @@ func (s *Service) clipped(n string) string {
 	return n
 }
 
+// SetForgetFree keeps the caches from hearing of names that a shard did not have.
+func (s *Service) SetForgetFree(on bool) (before bool) { return s.faults.forgetFree.Swap(on) }
+
+// SetSkipFilter lets checks go past the filter.
+func (s *Service) SetSkipFilter(on bool) (before bool) { return s.faults.skipFilter.Swap(on) }
+
+// SetStaleFree keeps the caches from hearing of registrations: what they have
+// said of such a name, "free", stays.
+func (s *Service) SetStaleFree(on bool) (before bool) { return s.faults.staleFree.Swap(on) }
+
 // share calls ask, once for all who want the same name at the same time.
 func (s *Service) share(n string, ask func() (any, error)) (any, error, bool) {
 	if s.faults.alone.Load() {
@@ -90,6 +103,7 @@ func (s *Service) acknowledged(ctx context.Context, c shard.Claim) bool {
 // followInline posts the follow-up while the user waits. The event will be
 // posted again, under another key.
 func (s *Service) followInline(ctx context.Context, c shard.Claim) {
+	defer s.timing.since(RegisterFollowUp, time.Now())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	err := s.FollowUps.Handle(ctx, event.Event{Type: event.NameClaimed, Name: c.Name, UserID: c.UserID, At: c.At})

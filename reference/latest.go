@@ -48,12 +48,8 @@ func (l *latest) between(from, before time.Time) []shard.Row {
 	})
 }
 
-// latest returns the latest registrations of this instance that are older than
+// latestBefore returns the latest registrations of this instance, older than
 // the time given. None of them can be free again: no cool-down is over yet.
 func (s *Service) latestBefore(before time.Time) []shard.Row {
-	coolDown := s.CoolDown
-	if coolDown == 0 {
-		coolDown = name.CoolDown
-	}
-	return s.latest.between(time.Now().Add(-min(latestAge, coolDown)), before)
+	return s.latest.between(time.Now().Add(-min(latestAge, s.coolDown())), before)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/regpath/diagnose/reference/id"
 	"github.com/regpath/diagnose/reference/name"
 	"github.com/regpath/diagnose/reference/shard"
+	"github.com/regpath/diagnose/reference/traffic"
 )
 
 // What a request can fail with, beside what is wrong with its name.
@@ -89,12 +90,17 @@ func New(l Layers) *Service {
 	if l.Names == nil {
 		l.Names = name.Default()
 	}
-	s := &Service{Layers: l}
+	s := &Service{Layers: l, traffic: traffic.New(time.Now())}
+	s.timing.bounds = [latencyBuckets - 1]float64(LatencyBounds())
 	for range l.Shards.Len() {
 		s.degraded = append(s.degraded, make(chan struct{}, degradedChecks))
 	}
 	return s
 }
+
+// Traffic watches what is asked of the service; the asking itself is noted by
+// whoever knows the address it comes from.
+func (s *Service) Traffic() *traffic.Watch { return s.traffic }
 
 // SetWriteOnRead makes checks write to the filter, which they must not: a fault
 // to be diagnosed. It returns what was set before.

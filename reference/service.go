@@ -19,6 +19,7 @@ import (
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/shard"
+	"github.com/regpath/diagnose/reference/traffic"
 )
 
 // backEndTimeout bounds what one check or registration asks of Redis and the
@@ -37,6 +38,9 @@ type Service struct {
 	faults      faults
 	freed       freed
 	latest      latest
+	timing      timing
+	lookups     lookups
+	traffic     *traffic.Watch
 }
 
 // Answer is the answer to a check. Free is advice: only a registration decides.
@@ -61,7 +65,7 @@ func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	maybe := s.Filter.Test(n)
+	maybe := s.Filter.Test(n) || s.faults.skipFilter.Load()
 	if s.writeOnRead.Load() { // the classic mistake; see fault write-on-read
 		s.Filter.Add(n, bloom.Query)
 	}
@@ -84,7 +88,9 @@ func (s *Service) Check(ctx context.Context, raw string) (Answer, error) {
 func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
 	deadline := time.Now().Add(backEndTimeout)
 	ticket := s.Local.Begin(n)
+	start := time.Now()
 	known, lease, redisErr := s.askRedis(ctx, n) // has a timeout of its own, far shorter
+	s.timing.since(CheckRedis, start)
 	switch known {
 	case cache.Taken:
 		s.Local.Fill(n, ticket, true)
@@ -104,9 +110,16 @@ func (s *Service) ask(ctx context.Context, n string) (Answer, error) {
 		}
 		defer leave()
 	}
+	start = time.Now()
+	s.traffic.LookedUp(n, start)
 	_, taken, err := s.Shards.Lookup(ctx, n)
+	s.timing.since(CheckShard, start)
 	if err != nil {
 		return Answer{}, s.shardFailed(n, err)
+	}
+	s.lookups.count(taken)
+	if !taken && s.faults.forgetFree.Load() {
+		return Answer{Name: n, By: Shard}, nil
 	}
 	s.Local.Fill(n, ticket, taken)
 	if redisErr == nil {
@@ -143,7 +156,9 @@ func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Regis
 	if !validMobile(mobile) {
 		return Registration{}, ErrMobile
 	}
+	start := time.Now()
 	id, err := s.IDs.Next(ctx)
+	s.timing.since(RegisterID, start)
 	if err != nil {
 		s.Failed(Failure{Layer: API, Target: "ids", Err: err})
 		return Registration{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -154,7 +169,10 @@ func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Regis
 	if s.faults.trustFree.Load() && s.acknowledged(ctx, claim) {
 		return Registration{Name: n, UserID: id}, nil
 	}
-	switch won, err := s.claim(ctx, claim); {
+	start = time.Now()
+	won, err := s.claim(ctx, claim)
+	s.timing.since(RegisterShard, start)
+	switch {
 	case errors.Is(err, ErrMobileTaken):
 		return Registration{}, ErrMobileTaken
 	case err != nil:
@@ -167,7 +185,13 @@ func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Regis
 	s.Filter.CountRegistration()
 	s.Filter.Add(n, bloom.Register) // the one write channel
 	s.latest.add(claim)
-	s.remember(n, s.Redis.Claimed(ctx, n))
+	start = time.Now()
+	if s.faults.staleFree.Load() {
+		s.redisFailed(s.Redis.LeaveFree(ctx, n))
+	} else {
+		s.remember(n, s.Redis.Claimed(ctx, n))
+	}
+	s.timing.since(RegisterRedis, start)
 	s.Relay.Wake(s.Shards.Owner(n)) // everything else follows the event
 	if s.faults.inline.Load() {
 		s.followInline(ctx, claim)

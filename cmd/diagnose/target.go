@@ -11,11 +11,15 @@ import (
 
 	"github.com/regpath/diagnose/probes"
 	"github.com/regpath/diagnose/probes/bloom"
+	"github.com/regpath/diagnose/probes/clock"
+	"github.com/regpath/diagnose/probes/consistency"
 	"github.com/regpath/diagnose/probes/errlog"
+	"github.com/regpath/diagnose/probes/latency"
 	"github.com/regpath/diagnose/probes/postgres"
 	"github.com/regpath/diagnose/probes/rediscache"
 	"github.com/regpath/diagnose/probes/shards"
 	"github.com/regpath/diagnose/probes/source"
+	"github.com/regpath/diagnose/probes/traffic"
 )
 
 // target is one service to diagnose, with a connection to each of its back
@@ -74,11 +78,15 @@ func (t *target) sameAs(other *target) bool {
 // for checking playbooks with an empty target too.
 func (t *target) catalog() probes.Catalog {
 	return probes.Catalog{
-		"bloom":      bloom.Kind(t.checker),
-		"rediscache": rediscache.Kind(t.checker, t.redis),
-		"shards":     shards.Kind(t.checker, t.shards),
-		"postgres":   postgres.Kind(t.checker, t.shards, t.consoles),
-		"errlog":     errlog.Kind(t.checker),
+		"bloom":       bloom.Kind(t.checker),
+		"rediscache":  rediscache.Kind(t.checker, t.redis),
+		"shards":      shards.Kind(t.checker, t.shards),
+		"postgres":    postgres.Kind(t.checker, t.shards, t.consoles),
+		"errlog":      errlog.Kind(t.checker),
+		"traffic":     traffic.Kind(t.checker),
+		"latency":     latency.Kind(t.checker),
+		"consistency": consistency.Kind(t.checker),
+		"clock":       clock.Kind(t.checker),
 	}
 }
 

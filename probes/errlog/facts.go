@@ -16,6 +16,8 @@ func facts() []probes.FactDoc {
 		{Name: "redis_errors", Help: "Errors in the look-back whose layer is redis.", Expected: "0"},
 		{Name: "shard_errors", Help: "Errors in the look-back whose layer is shard.", Expected: "0"},
 		{Name: "other_errors", Help: "Errors in the look-back whose layer is neither redis nor shard nor bloom.", Expected: "0"},
+		{Name: "id_conflict_errors", Help: "Errors in the look-back with which a database refused a user id that another row has (SQLSTATE 23505 of the key of users).", Expected: "0"},
+		{Name: "bypass_errors", Help: "Errors in the look-back that tell of a name whose state was changed behind the service.", Expected: "0"},
 		{Name: "new_other_errors", Help: "Those of them that are of a new kind.", Expected: "0"},
 		{Name: "read_only_errors", Help: "Errors in the look-back with which a database refused a write as it is read-only (SQLSTATE 25006).", Expected: "0"},
 		{Name: "conflict_errors", Help: "Those that a unique index refused (SQLSTATE 23505): a conflict that was not expected.", Expected: "0"},

@@ -63,6 +63,7 @@ type view struct {
 	// from since on: those of a time from which every layer's are there.
 	rated, ratedBefore int
 	kinds              []*kind // those in the look-back, the most telling first
+	trails             trails  // those in the look-back
 }
 
 // loss is how many errors are forgotten, and from when on none is.
@@ -186,6 +187,7 @@ func (v *view) group(entries []source.LoggedError) {
 			k.samples = append(k.samples, strings.ToLower(clip(e.Message, maxMessage)+" "+clip(e.Target, maxMessage)))
 		}
 		k.latest++
+		v.trails.count(e)
 		v.total++
 		if !when.Before(v.since) {
 			v.rated++
@@ -291,6 +293,7 @@ func (v *view) record(rec *probes.Recorder) {
 		}
 		rec.Set(c.fact, probes.Known(float64(n)))
 	}
+	v.trails.record(rec)
 	every := func(*kind) bool { return true }
 	groups, count := v.fresh(every)
 	_, others := v.fresh((*kind).other)

@@ -63,6 +63,10 @@ const (
 	PathErrors      = "/debug/diagnose/errors"
 	PathChanges     = "/debug/diagnose/changes"
 	PathRoute       = "/debug/diagnose/route"
+	PathLatency     = "/debug/diagnose/latency"
+	PathTraffic     = "/debug/diagnose/traffic"
+	PathClock       = "/debug/diagnose/clock"
+	PathConsistency = "/debug/diagnose/consistency/sample"
 )
 
 // Bloom is GET /debug/diagnose/bloom.

@@ -20,6 +20,7 @@ import (
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/guard"
 	"github.com/regpath/diagnose/reference/name"
+	"github.com/regpath/diagnose/reference/traffic"
 )
 
 // Limits of a request.
@@ -147,6 +148,7 @@ func (s *Server) answerCheck(w http.ResponseWriter, r *http.Request) (code int, 
 	if err != nil {
 		return fail(w, err), ""
 	}
+	s.watch(traffic.Check, asked, r)
 	if a, ok := s.byReceipt(r, asked); ok {
 		return s.writeChecked(w, checked{Name: a.Name, AnsweredBy: a.By}), string(a.By)
 	}
@@ -191,6 +193,7 @@ func (s *Server) answerRegister(w http.ResponseWriter, r *http.Request) (code in
 	if body.Name == nil {
 		return fail(w, badRequest("name is missing")), "invalid"
 	}
+	s.watch(traffic.Register, *body.Name, r)
 	if s.guard != nil {
 		if code := s.guardRegister(w, r, body); code != 0 {
 			return code, "refused"

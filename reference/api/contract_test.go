@@ -158,7 +158,8 @@ func TestContract(t *testing.T) {
 		"now time", "generation number", "tested number", "distinct number", "invalid number", "maybe list", "maybe[] number")
 	check("GET /debug/diagnose/bloom/verify", http.MethodGet, "/debug/diagnose/bloom/verify?n=10&min_age=5s", "",
 		"now time", "generation number", "sampled number", "missing number", "shards list",
-		"shards[].shard text", "shards[].sampled number", "shards[].missing number")
+		"shards[].shard text", "shards[].sampled number", "shards[].missing number", "latest.sampled number", "latest.missing number",
+		"groups list", "groups[].by text", "groups[].group text", "groups[].sampled number", "groups[].missing number", "groups[].known_after number")
 	check("POST /debug/diagnose/route", http.MethodPost, "/debug/diagnose/route", `{"names":["ada0"]}`,
 		"now time", "version number", "shards list", "shards[] text")
 	check("GET /debug/diagnose/redis", http.MethodGet, "/debug/diagnose/redis", "", append(pool("pool"),
@@ -178,6 +179,19 @@ func TestContract(t *testing.T) {
 		"endpoints[].latency.counts list", "endpoints[].latency.counts[] number",
 		"endpoints[].answered_by.bloom number", "endpoints[].answered_by.local number", "endpoints[].answered_by.redis number", "endpoints[].answered_by.shard number",
 		"endpoints[].outcomes.created number", "endpoints[].outcomes.taken number", "endpoints[].outcomes.invalid number", "endpoints[].outcomes.failed number")
+	check("GET /debug/diagnose/clock", http.MethodGet, "/debug/diagnose/clock", "",
+		"now time", "started_at time", "ids.given number", "ids.spare number", "ids.waits number", "ids.refused number", "ids.behind_seconds number")
+	check("GET /debug/diagnose/consistency/sample", http.MethodGet, "/debug/diagnose/consistency/sample?n=10", "",
+		"now time", "sampled number", "latest number", "shards list", "shards[].shard text", "shards[].sampled number",
+		"redis.asked number", "redis.taken number", "redis.free number", "local.asked number", "local.taken number", "local.free number",
+		"states.released number", "states.too_early number")
+	latency := check("GET /debug/diagnose/latency", http.MethodGet, "/debug/diagnose/latency", "",
+		"now time", "started_at time", "le list", "le[] number", "lookups.found number", "lookups.missing number",
+		"endpoints list", "endpoints[].endpoint text", "endpoints[].requests number", "endpoints[].errors number",
+		"endpoints[].busy_seconds number", "endpoints[].counts list", "endpoints[].counts[] number",
+		"endpoints[].answered_by.bloom number", "endpoints[].answered_by.local number", "endpoints[].answered_by.redis number", "endpoints[].answered_by.shard number",
+		"endpoints[].layers list", "endpoints[].layers[].layer text", "endpoints[].layers[].calls number",
+		"endpoints[].layers[].busy_seconds number", "endpoints[].layers[].counts list", "endpoints[].layers[].counts[] number")
 	changes := check("GET /debug/diagnose/changes", http.MethodGet, "/debug/diagnose/changes", "",
 		"now time", "build.version text", "build.started_at time", "changes list", "changes[].at time", "changes[].kind text",
 		"changes[].what text", "changes[].from text", "changes[].to text", "changes[].by text")
@@ -199,6 +213,15 @@ func TestContract(t *testing.T) {
 		if e["endpoint"] != want || len(l["counts"].([]any)) != len(l["le"].([]any))+1 {
 			t.Errorf("endpoints[%d] = %v, want %s with one count more than bounds", i, e, want)
 		}
+	}
+	var layers []string
+	for _, e := range latency["endpoints"].([]any) {
+		for _, l := range e.(map[string]any)["layers"].([]any) {
+			layers = append(layers, fmt.Sprintf("%v %v", e.(map[string]any)["endpoint"], l.(map[string]any)["layer"]))
+		}
+	}
+	if want := []string{"check redis", "check shard", "register id", "register shard", "register redis", "register followup"}; !slices.Equal(layers, want) {
+		t.Errorf("layers = %q, want %q", layers, want)
 	}
 	change := changes["changes"].([]any)[0].(map[string]any)
 	if change["kind"] != "config" || change["what"] != "followup_url" || change["to"] != "http://127.0.0.1:9/v1/profiles" {
@@ -224,6 +247,13 @@ func TestSnapshot(t *testing.T) {
 		alone, together := map[string]bool{}, map[string]bool{}
 		paths("", document(t, http.MethodGet, p.URL+"/debug/diagnose/"+name, ""), alone)
 		paths("", inside, together)
+		for _, later := range []string{ // known once the service has watched for long enough, which may be between the two
+			"checks_per_second number", "registrations_per_second number",
+			"baseline.seconds number", "baseline.checks_per_second number", "baseline.registrations_per_second number",
+		} {
+			delete(alone, later)
+			delete(together, later)
+		}
 		if !maps.Equal(alone, together) {
 			t.Errorf("%s: the snapshot has %v, the document %v", name, together, alone)
 		}

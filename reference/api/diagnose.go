@@ -35,6 +35,9 @@ func (s *Server) diagnose(mux *http.ServeMux) {
 	get("redis", func() any { return s.redisDoc() })
 	get("shards", func() any { return s.shardsDoc() })
 	get("requests", func() any { return s.requestsDoc() })
+	get("clock", func() any { return s.clockDoc() })
+	get("latency", func() any { return s.latencyDoc() })
+	get("traffic", func() any { return s.trafficDoc() })
 	get("changes", func() any { return changesDoc{Now: time.Now(), Build: build, Changes: s.changes.snapshot()} })
 	get("errors", func() any {
 		kept, recorded, gone := s.errors.snapshot()
@@ -50,6 +53,7 @@ func (s *Server) diagnose(mux *http.ServeMux) {
 	mux.HandleFunc("POST /debug/diagnose/bloom/test", s.serveBloomTest)
 	mux.HandleFunc("GET /debug/diagnose/bloom/verify", s.serveBloomVerify)
 	mux.HandleFunc("POST /debug/diagnose/route", s.serveRoute)
+	mux.HandleFunc("GET /debug/diagnose/consistency/sample", s.serveConsistency)
 }
 
 // serveBloomTest tests canaries. It touches nothing but the filter.

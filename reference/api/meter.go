@@ -12,11 +12,6 @@ import (
 	"github.com/regpath/diagnose/reference"
 )
 
-// bounds returns the upper bounds of the latency buckets, in seconds.
-func bounds() []float64 {
-	return []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}
-}
-
 // meter counts the requests of one endpoint. Its numbers appear both in the
 // diagnostic contract and in /metrics, from this one place.
 type meter struct {
@@ -42,7 +37,7 @@ type tagged struct {
 
 // newMeter returns a meter that shows the tags given from the beginning.
 func newMeter(endpoint string, tags ...string) *meter {
-	m := &meter{endpoint: endpoint, le: bounds(), codes: map[int]uint64{}, tags: map[string]uint64{}, byTag: map[string]*tagged{}}
+	m := &meter{endpoint: endpoint, le: reference.LatencyBounds(), codes: map[int]uint64{}, tags: map[string]uint64{}, byTag: map[string]*tagged{}}
 	m.counts = make([]atomic.Uint64, len(m.le)+1)
 	for _, t := range tags {
 		m.tags[t] = 0

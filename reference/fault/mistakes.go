@@ -67,6 +67,16 @@ func cacheStampede(p Patient) Fault {
 	}
 }
 
+// cachePenetration is what a new client looks like that goes its own way.
+func cachePenetration(p Patient) Fault {
+	skip, forget := p.flag("check_skips_filter", p.Service.SetSkipFilter), p.flag("free_names_uncached", p.Service.SetForgetFree)
+	return Fault{
+		Name: "cache-penetration", Help: "checks go past the filter, and names that no shard has are not cached",
+		On:  func(context.Context) error { skip(true); forget(true); return nil },
+		Off: func(context.Context) error { skip(false); forget(false); return nil },
+	}
+}
+
 func trustFree(p Patient) Fault {
 	set := p.flag("trust_cached_free", p.Service.SetTrustFree)
 	return Fault{
@@ -82,6 +92,19 @@ func staleMarkers(p Patient) Fault {
 		Name: "stale-markers", Help: "no cache is told of names that become available, and goes on to say \"taken\"",
 		On:  func(context.Context) error { set(true); return nil },
 		Off: func(context.Context) error { set(false); return nil },
+	}
+}
+
+func staleNegatives(p Patient) Fault {
+	set := p.flag("register_without_invalidation", p.Service.SetStaleFree)
+	return Fault{
+		Name: "stale-negatives", Help: "no cache is told of registrations, and what Redis said of such a name, \"free\", stays for an hour",
+		On: func(context.Context) error { set(true); return nil },
+		Off: func(ctx context.Context) error {
+			set(false)
+			p.Service.Local.Purge()
+			return p.Expire(ctx)
+		},
 	}
 }
 

@@ -31,6 +31,8 @@ const (
 	freeChecks    = 600.0
 	registrations = 5.0
 	zipf          = 0.7
+	// clients is from how many addresses it comes.
+	clients = 64
 )
 
 // Loads returns what may be asked of a checker beside the scenarios, with no fault
@@ -39,7 +41,7 @@ func Loads(names int, duration time.Duration) []Scenario {
 	base := load.Profile{Duration: duration, Workers: 256, Names: names, ZipfS: zipf, TakenShare: 0.3, Seed: 2}
 	flood, promotion := base, base
 	flood.Rate, flood.RegisterShare = 1500, 0.3
-	promotion.Rate, promotion.RegisterShare, promotion.TakenShare = 5000, 0.01, 0.1
+	promotion.Rate, promotion.RegisterShare, promotion.TakenShare, promotion.Addresses = 5000, 0.01, 0.1, clients
 	return []Scenario{
 		{Name: "bot-flood", Help: "one address checks and registers free names as fast as it can", Load: flood},
 		{Name: "promotion", Help: "many come at once for names that are free", Load: promotion},
@@ -60,6 +62,7 @@ func Scenarios(names int, duration time.Duration) []Scenario {
 			ZipfS:         zipf,
 			RegisterShare: registrations / (takenChecks + free + registrations),
 			TakenShare:    takenChecks / (takenChecks + free),
+			Addresses:     clients,
 			Seed:          1,
 		}
 	}

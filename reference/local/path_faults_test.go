@@ -45,10 +45,10 @@ func TestFaults(t *testing.T) {
 			p.redisPoolLeak()
 			p.redisDown()
 			p.shardDown(servers)
-			known := 18
+			known := 20
 			if servers {
 				p.shardPoolLeak()
-				known = 19
+				known = 21
 			}
 			p.errorBurst()
 			p.cacheStampede()

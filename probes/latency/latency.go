@@ -1,0 +1,93 @@
+// Package latency measures how long requests take inside a service, and in which
+// layer: what moved when the whole became slow. It also tells which layer
+// answers, and what the shards are asked in vain.
+package latency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
+)
+
+// Options are what a playbook may set.
+type Options struct {
+	// Window is the time between the two samples: 0.5 s to 30 s, 3 s unless set.
+	Window time.Duration `yaml:"window"`
+}
+
+// Kind returns the kind of probe that measures the requests of the service
+// behind api. api may be nil: every fact is then missing.
+func Kind(api *source.HTTP) probes.Kind {
+	return probes.Kind{
+		Facts:  facts(),
+		Tables: []string{tableLayers},
+		New: func(decode func(any) error) (probes.Probe, error) {
+			var o Options
+			if err := decode(&o); err != nil {
+				return nil, err
+			}
+			window, err := source.Window(o.Window)
+			if err != nil {
+				return nil, err
+			}
+			return &probe{api: api, window: window}, nil
+		},
+	}
+}
+
+type probe struct {
+	api    *source.HTTP
+	window time.Duration
+}
+
+// Check implements probes.Probe. It reads one document twice.
+func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
+	rec := probes.NewRecorder(facts())
+	if p.api == nil {
+		rec.MissRest("no checker is configured: set its URL")
+		return rec.Evidence("no checker", 0)
+	}
+	first, err := p.read(ctx, rec)
+	if err != nil {
+		rec.MissRest(err.Error())
+		return rec.Evidence(p.api.Name(), 0)
+	}
+	last, span := first, source.Span{}
+	if err := source.Wait(ctx, p.window); err != nil {
+		span = source.NoSpan(err.Error())
+	} else if second, err := p.read(ctx, rec); err != nil {
+		span = source.NoSpan(err.Error())
+	} else {
+		last, span = second, source.Between(first.sample, second.sample)
+	}
+	change := difference(first.doc, last.doc, span)
+	change.record(rec)
+	return rec.Evidence(p.api.Name(), span.Duration())
+}
+
+// reading is the document at one moment.
+type reading struct {
+	doc    source.Latency
+	sample source.Sample
+}
+
+// maxEndpoints bounds what a document may make the agent work on.
+const maxEndpoints = 64
+
+func (p *probe) read(ctx context.Context, rec *probes.Recorder) (r reading, err error) {
+	if err := p.api.Get(ctx, rec.Cost(), source.PathLatency, nil, &r.doc); err != nil {
+		return r, err
+	}
+	r.sample = source.Sample{Taken: time.Now(), Now: r.doc.Now, Epoch: r.doc.StartedAt.Text()}
+	switch {
+	case len(r.doc.Endpoints) == 0:
+		return r, errors.New("GET " + source.PathLatency + ": the document has no endpoints")
+	case len(r.doc.Endpoints) > maxEndpoints:
+		return r, fmt.Errorf("GET %s: the document has more than %d endpoints", source.PathLatency, maxEndpoints)
+	}
+	return r, nil
+}
