@@ -11,12 +11,10 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -47,6 +45,10 @@ type Profile struct {
 	HotShare    float64
 	HotRegister bool
 
+	// Addresses is from how many addresses of this machine the requests come, each from one of them at random; 0 means one,
+	// at most 200. A system that has only one loopback address sends from that.
+	Addresses int
+
 	// Seed decides what is asked for and in which order. Different seeds use different free names.
 	Seed int64
 }
@@ -56,6 +58,7 @@ const (
 	maxDuration    = time.Hour
 	maxWorkers     = 4096
 	maxNames       = 10_000_000
+	maxAddresses   = 200
 	defaultWorkers = 64
 	defaultTimeout = 5 * time.Second
 	// queueTime is for how long requests that are due may pile up before they are dropped.
@@ -74,6 +77,7 @@ func (p Profile) validate() error {
 	check(p.Duration > 0 && p.Duration <= maxDuration, "duration %v is not within 0 to %v", p.Duration, maxDuration)
 	check(p.Workers >= 0 && p.Workers <= maxWorkers, "workers %d is not within 0 to %d", p.Workers, maxWorkers)
 	check(p.Timeout >= 0, "timeout %v is negative", p.Timeout)
+	check(p.Addresses >= 0 && p.Addresses <= maxAddresses, "addresses %d are not within 0 to %d", p.Addresses, maxAddresses)
 	check(p.Names >= 0 && p.Names <= maxNames, "names %d is not within 0 to %d", p.Names, maxNames)
 	check(p.ZipfS >= 0 && p.ZipfS <= 10, "skew %v is not within 0 to 10", p.ZipfS)
 	for _, s := range []struct {
@@ -101,8 +105,12 @@ func Run(ctx context.Context, baseURL string, p Profile) (Result, error) {
 	}
 	p.Workers = cmp.Or(p.Workers, defaultWorkers)
 	p.Timeout = cmp.Or(p.Timeout, defaultTimeout)
-	client := newClient(p.Workers)
-	defer client.CloseIdleConnections()
+	clients := newClients(p)
+	defer func() {
+		for _, c := range clients {
+			c.CloseIdleConnections()
+		}
+	}()
 
 	// The queue lets a hiccup pass, be it the checker's or this process's own. It hides nothing: latency counts from when a
 	// request was due.
@@ -111,7 +119,7 @@ func Run(ctx context.Context, baseURL string, p Profile) (Result, error) {
 	var workers sync.WaitGroup
 	for i := range tallies {
 		tallies[i] = newTally()
-		s := sender{client: client, base: base, timeout: p.Timeout, tally: &tallies[i]}
+		s := sender{clients: clients, base: base, timeout: p.Timeout, tally: &tallies[i]}
 		workers.Go(func() { s.serve(ctx, queue) })
 	}
 	start := time.Now()
@@ -167,31 +175,4 @@ func loopback(ctx context.Context, baseURL string) (*url.URL, error) {
 		return nil, fmt.Errorf("load target %s is not this machine: load goes to a loopback address only", u.Hostname())
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, nil
-}
-
-// newClient makes a client that keeps a connection per worker open, uses no proxy, follows no redirect and, whatever a
-// name resolves to by now, connects to loopback addresses only.
-func newClient(workers int) *http.Client {
-	dialer := net.Dialer{
-		Timeout: defaultTimeout,
-		Control: func(_, address string, _ syscall.RawConn) error {
-			host, _, err := net.SplitHostPort(address)
-			if err != nil {
-				return err
-			}
-			if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-				return errors.New("not a loopback address")
-			}
-			return nil
-		},
-	}
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext:         dialer.DialContext,
-			MaxConnsPerHost:     workers,
-			MaxIdleConnsPerHost: workers,
-			DisableCompression:  true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
 }

@@ -209,7 +209,7 @@ func TestRunRefusesOtherMachines(t *testing.T) {
 	f("http://user:hunter2@192.0.2.1", "192.0.2.1 is not this machine")
 
 	// A name that pointed here when it was checked and points elsewhere now.
-	response, err := newClient(1).Do(mustRequest(t, "http://192.0.2.1/"))
+	response, err := newClient(1, nil).Do(mustRequest(t, "http://192.0.2.1/"))
 	if err == nil {
 		_ = response.Body.Close()
 	}

@@ -12,6 +12,7 @@ import (
 type request struct {
 	name     string
 	register bool
+	from     int // which address
 	due      time.Time
 }
 
@@ -37,6 +38,14 @@ func newMix(p Profile) *mix {
 }
 
 func (m *mix) next() request {
+	r := m.choose()
+	if m.profile.Addresses > 1 {
+		r.from = m.random.IntN(m.profile.Addresses)
+	}
+	return r
+}
+
+func (m *mix) choose() request {
 	switch {
 	case m.chance(m.profile.HotShare):
 		return request{name: m.profile.HotName, register: m.profile.HotRegister}

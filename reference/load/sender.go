@@ -15,7 +15,7 @@ import (
 
 // sender sends the requests of one worker.
 type sender struct {
-	client  *http.Client
+	clients []*http.Client // by address
 	base    *url.URL
 	timeout time.Duration
 	tally   *tally
@@ -87,7 +87,7 @@ func (s sender) do(ctx context.Context, r request) (status int, err error) {
 	if r.register {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	response, err := s.client.Do(request)
+	response, err := s.clients[r.from].Do(request)
 	if err != nil {
 		return 0, err
 	}
