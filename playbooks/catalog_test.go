@@ -41,16 +41,26 @@ var factNames = map[string]string{
 		table_scans table_scan_rows table_scan_share names_routed names_misplaced routing_differs
 		bouncers_configured bouncer_waiting bouncer_wait_seconds bouncer_servers`,
 	"errlog": `errors_rate baseline_rate errors groups new_groups new_errors new_errors_share redis_errors shard_errors
-		other_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors
+		other_errors id_conflict_errors bypass_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors
 		change_tied change_of_behaviour seconds_since_recent_change read_only_errors conflict_errors slot_errors pooler_errors`,
+	"clock":       `offset_seconds ids_rate ids_behind_seconds ids_refused_rate ids_waits_rate ids_spare_rate`,
+	"consistency": `names_compared latest_compared redis_asked redis_free local_asked local_free released released_too_early`,
+	"traffic": `checks_rate registrations_rate baseline_seconds baseline_checks_rate baseline_registrations_rate
+		checks_over_baseline registrations_over_baseline distinct_name_ratio sources top_source_share top_source_rate
+		top_source_excess_share lookups lookups_per_name`,
+	"latency": `check_rate check_seconds check_p50_seconds check_p99_seconds check_error_ratio check_redis_share
+		check_shard_share bloom_answers_share local_answers_share redis_answers_share shard_answers_share lookups_rate
+		lookups_missing_share register_rate register_seconds register_p99_seconds register_error_ratio
+		register_shard_share register_redis_share register_followup_share register_followup_seconds
+		register_followup_rate`,
 }
 
 // tableNames are the tables of the real probes, by kind.
 var tableNames = map[string][]string{
 	"bloom": {"existing names"}, "rediscache": {"redis server", "slow commands", "clients"}, "errlog": {"changes", "errors"},
 	"bloom": {"existing names", "name groups"}, "rediscache": {"redis server"}, "errlog": {"changes", "errors"},
-	"shards":   {"failing", "busiest", "slowest", "full pools", "shards", "top keys"},
-	"postgres": {"clients", "blockers", "full servers", "read-only", "behind", "scans", "failed rows", "misplaced", "pooler queues", "sessions"},
+	"traffic": {"sources"}, "latency": {"layers"}, "consistency": {"not compared"},
+	"shards": {"failing", "busiest", "shards", "top keys"},
 }
 
 func unitOf(name string) probes.Unit {
@@ -84,7 +94,7 @@ func nothing(context.Context) (probes.Evidence, error) { return probes.Evidence{
 func kind(facts string, p probes.Probe) probes.Kind {
 	k := probes.Kind{New: func(func(any) error) (probes.Probe, error) { return p, nil }}
 	for name := range strings.FieldsSeq(facts) {
-		k.Facts = append(k.Facts, probes.FactDoc{Name: name, Unit: unitOf(name), Help: "test", Signed: name == "headroom_names" || name == "x"})
+		k.Facts = append(k.Facts, probes.FactDoc{Name: name, Unit: unitOf(name), Help: "test", Signed: name == "headroom_names" || name == "offset_seconds" || name == "x"})
 	}
 	return k
 }

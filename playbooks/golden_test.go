@@ -251,6 +251,25 @@ func TestVerdicts(t *testing.T) {
 		"half-blind-hung-redis-without-contract":  "cause-found redis-down:medium",
 		"half-blind-error-after-change-and-redis": "cause-found error-after-change:medium",
 
+		// Names that the filter lacks, caches that hold nothing back, and traffic.
+		"sick-bloom-hash-mismatch":        "cause-found bloom-hash-mismatch:high",
+		"sick-bloom-lost-adds":            "cause-found bloom-lost-adds:medium",
+		"sick-bloom-lost-adds-dropped":    "cause-found bloom-lost-adds:high",
+		"sick-bloom-canary-invalid":       "cause-found bloom-canary-invalid:high",
+		"lookalike-metric-bug-not-filter": "healthy",
+		"sick-cache-stampede":             "cause-found cache-stampede:high",
+		"sick-cache-penetration":          "cause-found cache-penetration:high",
+		"sick-cache-cold":                 "cause-found cache-cold:high",
+		"well-cold-cache":                 "healthy",
+		"sick-bot-flood":                  "cause-found bot-flood:high",
+		"sick-traffic-surge":              "cause-found traffic-surge:high",
+		"well-promotion":                  "healthy",
+		"sick-sync-followups":             "cause-found sync-followups:high",
+		"sick-cache-negative-stale":       "cause-found cache-negative-stale:high",
+		"sick-clock-rollback":             "cause-found clock-rollback:high",
+		"sick-worker-id-collision":        "cause-found worker-id-collision:high",
+		"sick-state-bypass":               "cause-found state-bypass:high",
+
 		// Live runs of the demo on a busy machine, embedded and on real servers;
 		// of the starved ones the machine was overloaded on purpose. The pools were
 		// recorded before the PINGs were spread: whether Redis stalled is not known.
