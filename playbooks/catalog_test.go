@@ -2,6 +2,7 @@ package playbooks_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,15 +16,13 @@ import (
 var factNames = map[string]string{
 	"bloom": `fill_ratio predicted_fp_rate fp_rate fp_rate_low fp_rate_high target_fp_rate fp_rate_over_target
 		canaries_tested canaries_distinct_ratio capacity names_added capacity_used_ratio headroom_names query_adds
-		query_adds_share register_adds registrations unexplained_adds_share positives_tested positives_missing age_seconds`,
+		query_adds_share register_adds registrations lost_adds lost_adds_share unexplained_adds_share positives_tested
+		positives_missing latest_tested latest_missing group_tested group_missing_share group_known_after
+		others_missing_share canaries_refused_ratio age_seconds`,
 	"rediscache": `reachable hung turned_away oom_errors_rate misconf_errors_rate readonly_errors_rate replica save_failed noeviction
 		server_command_seconds server_cpu_share slow_command_share slow_command_seconds forks fork_seconds persistence_share
 		delayed_fsyncs slow_log_share slow_log_max_seconds persistence_stall_seconds service_connections service_blocked service_idle
 		service_answer_seconds pool_dials_rate ping_seconds ping_max_seconds pings_slow connected_clients maxclients clients_ratio blocked_clients
-		query_adds_share register_adds registrations lost_adds lost_adds_share unexplained_adds_share positives_tested
-		positives_missing latest_tested latest_missing group_tested group_missing_share group_known_after
-		others_missing_share canaries_refused_ratio age_seconds`,
-	"rediscache": `reachable hung ping_seconds ping_max_seconds pings_slow connected_clients maxclients clients_ratio blocked_clients
 		rejected_connections_rate new_connections_rate evicted_keys_rate expired_keys_rate memory_used_bytes
 		memory_max_bytes memory_ratio server_hit_ratio commands_rate uptime_seconds hit_ratio lookups_rate command_rate
 		command_seconds errors_rate error_ratio pool_size pool_in_use pool_idle pool_pending pool_in_use_ratio
@@ -57,10 +56,16 @@ var factNames = map[string]string{
 
 // tableNames are the tables of the real probes, by kind.
 var tableNames = map[string][]string{
-	"bloom": {"existing names"}, "rediscache": {"redis server", "slow commands", "clients"}, "errlog": {"changes", "errors"},
-	"bloom": {"existing names", "name groups"}, "rediscache": {"redis server"}, "errlog": {"changes", "errors"},
+	"bloom": {"existing names", "name groups"}, "rediscache": {"redis server", "slow commands", "clients"}, "errlog": {"changes", "errors"},
 	"traffic": {"sources"}, "latency": {"layers"}, "consistency": {"not compared"},
-	"shards": {"failing", "busiest", "shards", "top keys"},
+	"shards":   {"failing", "busiest", "slowest", "full pools", "shards", "top keys"},
+	"postgres": {"clients", "blockers", "full servers", "read-only", "behind", "scans", "failed rows", "misplaced", "pooler queues", "sessions"},
+}
+
+// boolNames are the facts that are true or false.
+var boolNames = []string{
+	"reachable", "hung", "turned_away", "replica", "save_failed", "noeviction", "change_before_new_errors", "change_tied",
+	"change_of_behaviour", "blocker_idle",
 }
 
 func unitOf(name string) probes.Unit {
@@ -76,8 +81,7 @@ func unitOf(name string) probes.Unit {
 		return probes.Bytes
 	case strings.HasSuffix(name, "_rate"):
 		return probes.PerSecond
-	case name == "reachable", name == "hung", name == "change_before_new_errors", name == "change_tied", name == "change_of_behaviour", name == "blocker_idle":
-	case name == "reachable", name == "hung", name == "turned_away", name == "replica", name == "save_failed", name == "noeviction", name == "change_before_new_errors", name == "change_tied", name == "change_of_behaviour":
+	case slices.Contains(boolNames, name):
 		return probes.Bool
 	}
 	return probes.Count
