@@ -2,6 +2,7 @@ package playbooks_test
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -30,15 +31,16 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestBlindnessNeverHeals takes away each measurement and each fact of every
-// case: what was not healthy must not become so, and without a whole
-// measurement nothing may. Facts that a condition asks known about are excepted:
+// TestBlindnessNeverHeals takes away each measurement of every case and, of the
+// facts, each from a twelfth of the cases: what was not healthy must not become
+// so, and without a whole measurement nothing may. Facts that a condition asks known about are excepted:
 // the playbook says that it can do without them.
 func TestBlindnessNeverHeals(t *testing.T) {
 	p := shipped(t)[0]
 	dispensable := askedAbout(p)
-	for name, dir := range cases(t, p.Name) {
-		ms := measurements(t, dir)
+	byName := cases(t, p.Name)
+	for turn, name := range slices.Sorted(maps.Keys(byName)) {
+		ms := measurements(t, byName[name])
 		before := playbooks.Judge(p, ms).Verdict
 		for i := range ms {
 			less := slices.Delete(slices.Clone(ms), i, i+1)
@@ -54,7 +56,7 @@ func TestBlindnessNeverHeals(t *testing.T) {
 				continue
 			}
 			for j, f := range ms[i].Evidence.Facts {
-				if strings.Contains(dispensable, "known("+ms[i].Step+"."+f.Name+")") {
+				if (turn+j)%12 != 0 || strings.Contains(dispensable, "known("+ms[i].Step+"."+f.Name+")") {
 					continue
 				}
 				fewer := slices.Clone(ms)
@@ -98,7 +100,7 @@ func TestLessEvidenceNeverMakesSure(t *testing.T) {
 	for name, dir := range cases(t, p.Name) {
 		ms := measurements(t, dir)
 		before := playbooks.Judge(p, ms)
-		for range 60 {
+		for range 6 {
 			fewer := slices.Clone(ms)
 			share := random.Float64()
 			for i := range fewer {

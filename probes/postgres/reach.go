@@ -42,11 +42,11 @@ func over(shards []shard, number func(shard) probes.Number, fold func(a, b probe
 			}
 			continue
 		}
-		n := probes.Unknown("")
-		if s.err() == nil {
-			n = number(s)
+		var n probes.Number
+		if err := s.err(); err != nil {
+			n = probes.Unknown(err.Error())
 		} else {
-			n = probes.Unknown(s.err().Error())
+			n = number(s)
 		}
 		if _, ok := n.Get(); !ok {
 			n = probes.Unknown(s.name + ": " + n.Why())

@@ -15,8 +15,6 @@ type tableUse struct {
 	inserted, failed     probes.Number
 	live, dead           probes.Number
 	unindexed            probes.Number
-	first, last          source.Record
-	span                 source.Span
 }
 
 // uses pairs the tables of a shard. It is an error when they cannot be told.

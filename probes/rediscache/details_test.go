@@ -129,7 +129,8 @@ func TestStalls(t *testing.T) {
 	infos := pair("server_time_usec", "1796070712000000", "1796070715000000")
 	at := time.Unix(1_796_070_700, 0)
 	stalls := []source.Stall{
-		{Event: "command", At: at, Took: time.Second}, {Event: "aof-fsync-always", At: at, Took: 300 * time.Millisecond},
+		{Event: "command", At: at, Took: time.Second},
+		{Event: "aof-fsync-always", At: at, Took: 300 * time.Millisecond},
 		{Event: "fork", At: at.Add(-time.Hour), Took: 9 * time.Second},
 	}
 	ev := check(t, nil, &fake{infos: infos, details: source.Details{Stalls: stalls}})
