@@ -36,7 +36,7 @@ func Files(fsys fs.FS, patterns ...string) ([]File, error) {
 		for _, name := range names {
 			f, err := readFile(name, path.Dir(name), func(name string) ([]byte, error) { return fs.ReadFile(fsys, name) }, path.Join)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("playbook: %w", err)
 			}
 			files = append(files, f)
 		}
@@ -55,7 +55,7 @@ func ReadFile(name string) (File, error) {
 func readFile(name, dir string, read func(string) ([]byte, error), join func(...string) string) (File, error) {
 	data, err := read(name)
 	if err != nil {
-		return File{}, fmt.Errorf("playbook: %w", err)
+		return File{}, err
 	}
 	f := File{Name: name, Data: data}
 	var missing []error

@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 	f("unknown flag", "run", "--nope")
 
 	bad := write(t, "bad.yaml", "name: mine\ntitle: Mine\ntimeout: 5s\nsteps:\n  - {id: b, title: B, probe: blom, rules: [{status: ok, summary: fine}]}\n")
-	f(`unknown probe "blom"; expected one of bloom, errlog, rediscache, shards; did you mean "bloom"?`,
+	f(`unknown probe "blom"; expected one of bloom, clock, consistency, errlog, latency, postgres, rediscache, shards, traffic; did you mean "bloom"?`,
 		"run", "--checker", "http://127.0.0.1:1", "--playbook-file", bad)
 
 	config := write(t, "diagnose.yml", "targets: [{name: a, checker: {url: \"http://127.0.0.1:1\"}}]\n")

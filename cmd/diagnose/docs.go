@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"path/filepath"
 
@@ -26,7 +27,7 @@ func docs(paths []string, out io.Writer) error {
 	for _, path := range paths {
 		f, err := playbooks.ReadFile(path)
 		if err != nil {
-			return err
+			return fmt.Errorf("read playbook: %w", err)
 		}
 		files = append(files, f)
 	}

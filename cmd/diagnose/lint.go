@@ -44,7 +44,7 @@ func lint(paths []string, std streams) error {
 		}
 		f, err := playbooks.ReadFile(path)
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, fmt.Errorf("read playbook: %w", err))
 			continue
 		}
 		files = append(files, f)

@@ -62,7 +62,7 @@ func TestNewCause(t *testing.T) {
 	service := httptest.NewServer(mux)
 	t.Cleanup(service.Close)
 
-	says(t, exitHealthy, []string{"lint", playbook, filepath.Join(dir, "registration-path_test.yaml")}, ", 10 causes")
+	says(t, exitHealthy, []string{"lint", playbook, filepath.Join(dir, "registration-path_test.yaml")}, ", 44 causes")
 	says(t, exitHealthy, []string{"test", dir}, "_test.yaml: 2 tests")
 	says(t, exitCauseFound, []string{"run", "--checker", service.URL, "--playbook-file", playbook, "--record", recording},
 		"Nobody asks the service anything (high confidence)", "Look at what stands before the service.")

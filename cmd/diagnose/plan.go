@@ -20,7 +20,7 @@ func loadPlaybooks(catalog probes.Catalog, paths []string) (map[string]*playbook
 	for _, path := range paths {
 		f, err := playbooks.ReadFile(path)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read playbook: %w", err)
 		}
 		own = append(own, f)
 	}

@@ -87,7 +87,7 @@ func (f *replayFlags) choose(recorded playbooks.Report) (*playbooks.Playbook, er
 		}
 		file, err := playbooks.ReadFile(f.file)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read playbook: %w", err)
 		}
 		loaded, err := playbooks.Load(catalog, file)
 		if err != nil {

@@ -65,7 +65,7 @@ func says(t *testing.T, code int, args []string, parts ...string) {
 func TestTestAndLintOfWhatIsBuiltIn(t *testing.T) {
 	t.Parallel()
 	says(t, exitHealthy, []string{"test", "--strict"}, "ok    builtin/registration-path_test.yaml: ")
-	says(t, exitHealthy, []string{"lint"}, "ok    builtin/registration-path.yaml: registration-path: 4 steps, ")
+	says(t, exitHealthy, []string{"lint"}, "ok    builtin/registration-path.yaml: registration-path: 9 steps, ")
 }
 
 func TestTest(t *testing.T) {

@@ -117,6 +117,9 @@ func (h *HTTP) snapshot(ctx context.Context, cost *probes.Cost, age time.Duratio
 	if ctx.Err() != nil {
 		if f.waiters == 0 {
 			f.cancel()
+			if s.running == f { // who comes now must not join what is called off
+				s.running = nil
+			}
 			s.mu.Unlock()
 			<-f.done
 			s.mu.Lock()
@@ -152,7 +155,10 @@ func (h *HTTP) land(f *flight, cost probes.Cost, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer close(f.done)
-	s.running, f.cost, f.err = nil, cost, err
+	if s.running == f {
+		s.running = nil
+	}
+	f.cost, f.err = cost, err
 	slow := h.circuit(PathSnapshot)
 	switch {
 	case err == nil:

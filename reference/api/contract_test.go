@@ -163,7 +163,7 @@ func TestContract(t *testing.T) {
 	check("POST /debug/diagnose/route", http.MethodPost, "/debug/diagnose/route", `{"names":["ada0"]}`,
 		"now time", "version number", "shards list", "shards[] text")
 	check("GET /debug/diagnose/redis", http.MethodGet, "/debug/diagnose/redis", "", append(pool("pool"),
-		"now time", "started_at time", "address text", "commands number", "errors number", "busy_seconds number",
+		"now time", "started_at time", "address text", "client_name text", "pool.dials number", "commands number", "errors number", "busy_seconds number",
 		"lookups number", "hits.taken number", "hits.free number", "misses number")...)
 	check("GET /debug/diagnose/shards", http.MethodGet, "/debug/diagnose/shards", "", append(pool("shards[].pool"),
 		"now time", "started_at time", "window_seconds number", "shards list", "shards[].shard text",
