@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -48,6 +49,8 @@ const (
 	farDelay = 2500 * time.Microsecond
 	// farPool is the pool that somebody thought enough for it.
 	farPool = 2
+	// leakWithin bounds how long a leak takes to have all connections of a busy pool.
+	leakWithin = time.Minute
 	// deadURL is where nobody listens: the port of the discard service.
 	deadURL = "http://127.0.0.1:9/v1/profiles"
 )
@@ -174,12 +177,15 @@ func redisPoolLeak(p Patient) Fault {
 	return Fault{
 		Name: "redis-pool-leak", Help: "connections are taken from the Redis pool and never given back",
 		On: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, leakWithin)
+			defer cancel()
 			for len(held) < p.Service.Redis.Options().PoolSize {
 				giveBack, err := p.Service.Redis.Hold(ctx)
 				switch {
 				case err == nil:
 					held = append(held, giveBack)
-				case errors.Is(err, cache.ErrNoConnection) && ctx.Err() == nil: // the others were faster
+				case (errors.Is(err, cache.ErrNoConnection) || errors.Is(err, os.ErrDeadlineExceeded)) && ctx.Err() == nil:
+					// The others were faster, or the machine is busy.
 				default:
 					return errors.Join(err, release())
 				}

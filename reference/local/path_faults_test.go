@@ -24,7 +24,7 @@ func TestFaults(t *testing.T) {
 			p := &patient{T: t, Path: startPath(t, local.Options{Real: servers, Shards: 2, Names: names, LocalCache: 100, Faults: true}), client: http.Client{Timeout: time.Minute}}
 			defer p.client.CloseIdleConnections()
 
-			profile := load.Profile{Rate: 400, Duration: time.Minute, Workers: 128, Names: names, TakenShare: 0.9, RegisterShare: 0.02}
+			profile := load.Profile{Rate: 400, Duration: 10 * time.Minute, Workers: 128, Names: names, TakenShare: 0.9, RegisterShare: 0.02}
 			ctx, stop := context.WithCancel(t.Context())
 			loaded := make(chan struct{})
 			go func() {
@@ -186,7 +186,7 @@ func (p *patient) shardDown(servers bool) {
 			return closed && e.Layer == "shard" && e.Target == "shard1"
 		})
 	})
-	lost, kept := p.freeName(1), p.freeName(0)
+	lost, kept := p.freeName("lost", 1), p.freeName("kept", 0)
 	p.registers(lost, http.StatusServiceUnavailable)
 	p.registers(kept, http.StatusCreated)
 	p.fault(http.MethodDelete, "shard-down")
@@ -203,16 +203,16 @@ func (p *patient) shardPoolLeak() {
 		now := w.Shards.Shards[1].Pool
 		return now.InUse == now.Size && now.Acquires == before.Acquires && now.Timeouts > before.Timeouts
 	})
-	lost := p.freeName(1)
+	lost := p.freeName("leaked", 1)
 	p.registers(lost, http.StatusServiceUnavailable)
 	p.fault(http.MethodDelete, "shard-pool-leak")
 	p.registers(lost, http.StatusCreated)
 }
 
-// freeName is a name that the shard given would own.
-func (p *patient) freeName(owner int) string {
+// freeName is a name with this beginning, the same each time, that the shard given would own.
+func (p *patient) freeName(prefix string, owner int) string {
 	for i := 0; ; i++ {
-		if n := fmt.Sprintf("owned%d-%d", owner, i); p.Service.Shards.Owner(n) == owner {
+		if n := fmt.Sprintf("%s%d-%d", prefix, owner, i); p.Service.Shards.Owner(n) == owner {
 			return n
 		}
 	}

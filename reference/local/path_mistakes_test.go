@@ -55,9 +55,9 @@ func (p *patient) trustFree() {
 }
 
 func (p *patient) clockRollback() {
-	p.registers(p.freeName(0)+"a", http.StatusCreated)
+	p.registers(p.freeName("early", 0), http.StatusCreated)
 	p.fault(http.MethodPost, "clock-rollback")
-	p.registers(p.freeName(0)+"b", http.StatusServiceUnavailable)
+	p.registers(p.freeName("late", 0), http.StatusServiceUnavailable)
 	p.eventually("the refusal is recorded", func(w wire) bool {
 		return w.tells(func(e wireError) bool { return e.Layer == "api" && e.Target == "ids" })
 	})
@@ -65,7 +65,7 @@ func (p *patient) clockRollback() {
 		p.Errorf("clock-rollback: %.0f refused, %.0f s behind", refused, behind)
 	}
 	p.fault(http.MethodDelete, "clock-rollback")
-	p.registers(p.freeName(0)+"b", http.StatusCreated)
+	p.registers(p.freeName("late", 0), http.StatusCreated)
 }
 
 func (p *patient) syncFollowUps() {

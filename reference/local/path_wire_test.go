@@ -128,14 +128,15 @@ func (p *patient) eventually(what string, shows func(wire) bool) wire {
 	p.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		w := p.read()
 		if shows(w) {
 			return w
 		}
 		if time.Now().After(deadline) {
-			p.Fatalf("never seen: %s; last: %+v", what, w)
+			w.Errors.Errors = w.Errors.Errors[max(0, len(w.Errors.Errors)-5):]
+			p.Fatalf("never seen: %s; last, with the latest errors: %+v", what, w)
 		}
 		<-tick.C
 	}
