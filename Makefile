@@ -8,7 +8,7 @@ TOOLS    := $(CURDIR)/bin/tools
 GOLANGCI_VERSION    := v2.15.0
 GOVULNCHECK_VERSION := v1.9.0
 
-.PHONY: all build demo test lint fmt fuzz bench accuracy burst vuln deps clean
+.PHONY: all build demo test lint fmt fuzz bench accuracy burst chaos vuln deps clean
 
 all: build
 
@@ -50,6 +50,10 @@ bench: build deps
 # A storm of notifications: rate, delay, memory, and what a SIGKILL leaves.
 burst: build
 	bin/proof burst
+
+# Alerts from a pair of Alertmanagers, while agents are killed and Slack fails.
+chaos: build deps
+	bin/proof chaos
 
 accuracy: build
 	bin/proof accuracy

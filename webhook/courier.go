@@ -198,8 +198,8 @@ func (w *courierWorker) Work(ctx context.Context, job *river.Job[deliveryArgs]) 
 	}
 	w.inbox.metrics.undelivered(job.Args.Courier, "failed")
 	job.Args.delay = backoff(d.attempts)
-	if after, ok := errors.AsType[*retryAfterError](err); ok {
-		job.Args.delay = after.delay
+	if after, ok := RetryDelay(err); ok {
+		job.Args.delay = after
 	}
 	w.inbox.opts.Logger.WarnContext(ctx, "delivery failed, will be repeated", "incident", in.ID, "courier", job.Args.Courier,
 		"attempt", d.attempts, "delay", job.Args.delay, "err", loggable(err.Error(), 500))

@@ -55,6 +55,15 @@ func RetryAfter(err error, d time.Duration) error {
 	return &retryAfterError{err, min(max(d, 0), time.Hour)}
 }
 
+// RetryDelay returns the time that RetryAfter put on err; false if it did not.
+func RetryDelay(err error) (time.Duration, bool) {
+	after, ok := errors.AsType[*retryAfterError](err)
+	if !ok {
+		return 0, false
+	}
+	return after.delay, true
+}
+
 type retryAfterError struct {
 	error
 	delay time.Duration
@@ -135,8 +144,8 @@ func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs])
 		return err
 	}
 	job.Args.delay = backoff(row.attempts)
-	if after, ok := errors.AsType[*retryAfterError](err); ok {
-		job.Args.delay = after.delay
+	if after, ok := RetryDelay(err); ok {
+		job.Args.delay = after
 	}
 	w.inbox.opts.Logger.WarnContext(ctx, "work on incident failed, will be repeated",
 		"incident", row.id, "attempt", row.attempts, "delay", job.Args.delay, "err", loggable(err.Error(), 500))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -93,6 +94,22 @@ func TestReceiptOutlastsTheStop(t *testing.T) {
 	in.HiddenAlerts++
 	if err := c.Carry(ctx, in, memo); err == nil || said != 1 {
 		t.Errorf("after the stop: got error %v and %d deliveries, want an error and still 1", err, said)
+	}
+}
+
+// TestFurther: a delivery that fails, but gets further each time, is repeated soon;
+// one that does not is left to the growing delay.
+func TestFurther(t *testing.T) {
+	t.Parallel()
+	landed := []notify.Receipt{{Sink: "chat", Message: "1"}, {Sink: "chat", Message: "1", Detail: "2"}, {Sink: "chat", Message: "1", Detail: "2"}}
+	memo, n := &memory{}, notify.Notice{}
+	for i, want := range []bool{true, true, false} {
+		_, err := deliver(t.Context(), memo, "chat", "all", n, func(context.Context, notify.Notice) (notify.Receipt, error) {
+			return landed[i], &notify.Error{Class: notify.Retry, Err: errors.New("cut")}
+		})
+		if after, soon := webhook.RetryDelay(err); err == nil || soon != want || soon && after != furtherDelay {
+			t.Errorf("attempt %d: got %v, repeated after %s (%v), want %v", i+1, err, after, soon, want)
+		}
 	}
 }
 

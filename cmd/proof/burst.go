@@ -63,7 +63,7 @@ func (b *burst) run(ctx context.Context, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	store := filepath.Join(dir, "diagnose.db")
-	a, err := startIntake(ctx, b.binary, store, b.verbose)
+	a, err := startIntake(ctx, b.binary, store, shown(b.verbose))
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (b *burst) storm(ctx context.Context, hook string) error {
 // post posts one notification as Alertmanager does: a refusal of the kind "come
 // again" is followed. It returns how many there were.
 func post(ctx context.Context, c *client, hook, body string) (refused int, err error) {
-	header := http.Header{"Authorization": {"Bearer " + burstToken}}
+	header := http.Header{"Authorization": {"Bearer " + agentToken}}
 	for {
 		code, _, err := c.send(ctx, http.MethodPost, hook, []byte(body), header, &struct{}{})
 		switch {

@@ -91,10 +91,22 @@ func (c *client) missing(ctx context.Context, base string, names []string) (int,
 	return len(names) - len(doc.Maybe), nil
 }
 
+// send makes a request and decodes the answer, if it is 2xx, into doc, unless
+// that is nil.
 func (c *client) send(ctx context.Context, method, to string, body []byte, header http.Header, doc any) (int, http.Header, error) {
+	code, answered, text, err := c.do(ctx, method, to, body, header)
+	if err == nil && code < 300 && doc != nil {
+		if err = json.Unmarshal(text, doc); err != nil {
+			err = fmt.Errorf("decode answer: %w", err)
+		}
+	}
+	return code, answered, err
+}
+
+func (c *client) do(ctx context.Context, method, to string, body []byte, header http.Header) (int, http.Header, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, fmt.Errorf("build request: %w", err)
+		return 0, nil, nil, fmt.Errorf("build request: %w", err)
 	}
 	maps.Copy(req.Header, header)
 	if body != nil {
@@ -102,17 +114,12 @@ func (c *client) send(ctx context.Context, method, to string, body []byte, heade
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, nil, err
 	}
 	defer res.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
 	if err != nil {
-		return 0, nil, fmt.Errorf("read answer: %w", err)
+		return 0, nil, nil, fmt.Errorf("read answer: %w", err)
 	}
-	if res.StatusCode < 300 {
-		if err := json.Unmarshal(text, doc); err != nil {
-			return 0, nil, fmt.Errorf("decode answer: %w", err)
-		}
-	}
-	return res.StatusCode, res.Header, nil
+	return res.StatusCode, res.Header, text, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,36 +8,27 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/webhook"
 )
 
-// intake is an agent in a process of its own whose target is slow.
+// intake is an agent whose target is slow.
 type intake struct {
-	hook   string
-	cmd    *exec.Cmd
-	dead   bool
+	*agent
 	target *http.Server
 }
 
-const (
-	// burstToken is of one run only.
-	burstToken = "of-this-run-only"
-	// slowTarget is what every answer of the target takes.
-	slowTarget = 2 * time.Second
-)
+// slowTarget is what every answer of the target takes.
+const slowTarget = 2 * time.Second
 
 // startIntake runs the agent with a store at that path, and returns once it takes
 // notifications in.
-func startIntake(ctx context.Context, binary, store string, verbose bool) (*intake, error) {
+func startIntake(ctx context.Context, binary, store string, log io.Writer) (*intake, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start a slow target: %w", err)
@@ -50,43 +40,14 @@ func startIntake(ctx context.Context, binary, store string, verbose bool) (*inta
 	go func() { _ = a.target.Serve(listener) }() // until stop
 	config := filepath.Join(filepath.Dir(store), "diagnose.yml")
 	text := fmt.Sprintf("listen: 127.0.0.1:0\nstore: %q\nwebhook: {tokens: [%q]}\ntargets: [{name: slow, checker: {url: \"http://%s\"}}]\nnotify: [{stdout: {}}]\n",
-		store, burstToken, listener.Addr())
+		store, agentToken, listener.Addr())
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the configuration: %w", err), a.target.Close())
 	}
-	a.cmd = exec.CommandContext(ctx, binary, "serve", "--config", config)
-	log, err := a.cmd.StderrPipe()
-	if err == nil {
-		err = a.cmd.Start()
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start the agent: %w", err), a.target.Close())
-	}
-	rest := io.Discard
-	if verbose {
-		rest = os.Stderr
-	}
-	if a.hook, err = readyAt(log, rest); err != nil {
-		return nil, errors.Join(err, a.stop())
+	if a.agent, err = startAgent(ctx, binary, config, log); err != nil {
+		return nil, errors.Join(err, a.target.Close())
 	}
 	return a, nil
-}
-
-// readyAt reads from the agent's log where its webhook is; what follows goes to
-// rest.
-func readyAt(log io.Reader, rest io.Writer) (string, error) {
-	ready := regexp.MustCompile(`msg=ready webhook=(http://\S+)`)
-	lines := bufio.NewScanner(log)
-	for lines.Scan() {
-		if _, err := fmt.Fprintln(rest, lines.Text()); err != nil {
-			return "", err
-		}
-		if m := ready.FindStringSubmatch(lines.Text()); m != nil {
-			go func() { _, _ = io.Copy(rest, log) }() // until the agent ends
-			return m[1], nil
-		}
-	}
-	return "", errors.Join(errors.New("the agent ended before it was ready"), lines.Err())
 }
 
 // peakMemory is the most that the agent ever had resident, in bytes.
@@ -104,26 +65,9 @@ func (a *intake) peakMemory() (int64, error) {
 	return kib << 10, err
 }
 
-// kill ends the agent at once, as a crash would.
-func (a *intake) kill() error {
-	a.dead = true
-	if err := a.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("kill the agent: %w", err)
-	}
-	_ = a.cmd.Wait() // says that it was killed
-	return nil
-}
-
 // stop ends agent and target.
 func (a *intake) stop() error {
-	err := a.target.Close()
-	if a.dead {
-		return err
-	}
-	if stop := a.cmd.Process.Signal(syscall.SIGTERM); stop != nil {
-		return errors.Join(err, stop)
-	}
-	return errors.Join(err, a.cmd.Wait())
+	return errors.Join(a.target.Close(), a.agent.stop())
 }
 
 // keptIncidents are the alerts that are in a store, by title of the incident, and

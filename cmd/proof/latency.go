@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,69 +120,29 @@ func (l *latency) withAgent(ctx context.Context, path *local.Path, out io.Writer
 	defer stop()
 	fake.LimitBurst(time.Second, slackBurst)
 
-	address, err := freeAddress(ctx)
+	config := filepath.Join(dir, "diagnose.yml")
+	if err := os.WriteFile(config, []byte(latencyConfig(dir, path, fake)), 0o600); err != nil {
+		return fmt.Errorf("write the configuration: %w", err)
+	}
+	a, err := startAgent(ctx, l.binary, config, shown(l.verbose))
 	if err != nil {
 		return err
 	}
-	config := filepath.Join(dir, "diagnose.yml")
-	if err := os.WriteFile(config, []byte(latencyConfig(address, dir, path, fake)), 0o600); err != nil {
-		return fmt.Errorf("write the configuration: %w", err)
-	}
-	agent := exec.CommandContext(ctx, l.binary, "serve", "--config", config)
-	agent.Cancel = func() error { return agent.Process.Signal(syscall.SIGTERM) }
-	if l.verbose {
-		agent.Stderr = os.Stderr
-	}
-	if err := agent.Start(); err != nil {
-		return fmt.Errorf("start the agent: %w", err)
-	}
-	defer func() {
-		if stop := agent.Process.Signal(syscall.SIGTERM); stop != nil {
-			err = errors.Join(err, stop)
-		}
-		err = errors.Join(err, agent.Wait())
-	}()
-	if err := listens(ctx, address); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, a.stop()) }()
 	if err := pause(ctx, l.warmUp); err != nil {
 		return err
 	}
-	sent, err := l.send(ctx, "http://"+address+"/webhook/alertmanager")
+	sent, err := l.send(ctx, a.hook)
 	if err != nil {
 		return err
 	}
 	return l.judge(ctx, fake, sent, out)
 }
 
-// freeAddress is an address of the loopback interface that nobody listens on.
-func freeAddress(ctx context.Context) (string, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	return l.Addr().String(), l.Close()
-}
-
-// listens waits until somebody listens on the address.
-func listens(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-		if err == nil {
-			return conn.Close()
-		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
-			return fmt.Errorf("the agent does not listen: %w", err)
-		}
-	}
-}
-
 // latencyConfig has one target and one channel. The secrets are for this run.
-func latencyConfig(address, dir string, path *local.Path, fake *slacktest.Server) string {
+func latencyConfig(dir string, path *local.Path, fake *slacktest.Server) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "listen: %q\nstore: %q\nwebhook: {tokens: [%q]}\n", address, filepath.Join(dir, "diagnose.db"), latencyToken)
+	fmt.Fprintf(&b, "listen: 127.0.0.1:0\nstore: %q\nwebhook: {tokens: [%q]}\n", filepath.Join(dir, "diagnose.db"), agentToken)
 	fmt.Fprintf(&b, "targets:\n  - name: registration\n    checker: {url: %q}\n    redis: {address: %q}\n", path.URL, path.RedisAddr)
 	if len(path.ShardDSNs) > 0 {
 		b.WriteString("    shards:\n")
@@ -196,8 +153,6 @@ func latencyConfig(address, dir string, path *local.Path, fake *slacktest.Server
 	fmt.Fprintf(&b, "notify:\n  - slack: {token: %q, channel: %q, api_url: %q}\n", slacktest.Token, slacktest.ChannelID, fake.APIURL())
 	return b.String()
 }
-
-const latencyToken = "of-this-run-only"
 
 // send posts the alerts and returns when each was begun. The connection is kept,
 // as Alertmanager's is.
@@ -216,7 +171,7 @@ func (l *latency) send(ctx context.Context, hook string) ([]time.Time, error) {
 			return nil, fmt.Errorf("build request: %w", err)
 		}
 		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+latencyToken)
+		req.Header.Set("Authorization", "Bearer "+agentToken)
 		sent[i] = time.Now()
 		res, err := client.Do(req)
 		if err != nil {

@@ -20,7 +20,7 @@ func main() {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(newAccuracy(), newBench(), newBurst(), newRegistrations(), newRebuild(), newFilter(), newLatency())
+	cmd.AddCommand(newAccuracy(), newBench(), newBurst(), newChaos(), newRegistrations(), newRebuild(), newFilter(), newLatency())
 	err := cmd.ExecuteContext(ctx)
 	stop()
 	if err != nil {

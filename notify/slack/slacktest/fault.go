@@ -83,12 +83,16 @@ func (f Fault) play(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, strings.NewReader(f.Body))
 }
 
-// next takes the next scripted fault of a method. s.mu is held.
+// next takes the next scripted fault of a method, or lets chance decide. s.mu is
+// held.
 func (s *Server) next(method string) (Fault, bool) {
 	script := s.scripts[method]
-	if len(script) == 0 {
-		return Fault{}, false
+	switch {
+	case len(script) > 0:
+		s.scripts[method] = script[1:]
+		return script[0], true
+	case s.haunted != nil:
+		return s.haunted(method)
 	}
-	s.scripts[method] = script[1:]
-	return script[0], true
+	return Fault{}, false
 }

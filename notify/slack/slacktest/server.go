@@ -49,6 +49,7 @@ type Server struct {
 	calls      []Call
 	violations []string
 	scripts    map[string][]Fault
+	haunted    func(method string) (Fault, bool) // nil for nobody
 	interval   time.Duration
 	burst      int
 	free       map[string]time.Time // by channel, see pace
@@ -173,6 +174,14 @@ func (s *Server) Script(method string, faults ...Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scripts[method] = append(s.scripts[method], faults...)
+}
+
+// Haunt has every call that no script is for decided by chance: its fault is
+// what befalls returns, if that is true. Calls of it do not overlap.
+func (s *Server) Haunt(befalls func(method string) (Fault, bool)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.haunted = befalls
 }
 
 // signal wakes whoever waits for a change. s.mu is held.

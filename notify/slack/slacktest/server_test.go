@@ -264,6 +264,24 @@ func TestFaults(t *testing.T) {
 	c.wants("", "chat.postMessage", "text", "x") // the script is over
 }
 
+// TestHaunt: what is scripted comes first, the rest is left to chance.
+func TestHaunt(t *testing.T) {
+	t.Parallel()
+	c := newClient(t)
+	var asked []string
+	c.s.Haunt(func(method string) (slacktest.Fault, bool) {
+		asked = append(asked, method)
+		return slacktest.Fail("fatal_error"), len(asked)%2 == 1
+	})
+	c.s.Script("chat.postMessage", slacktest.Fail("not_in_channel"))
+	for _, want := range []string{"not_in_channel", "fatal_error", "", "fatal_error"} {
+		c.wants(want, "chat.postMessage", "text", "x")
+	}
+	if len(asked) != 3 || asked[0] != "chat.postMessage" {
+		t.Errorf("asked about %q, want three posts", asked)
+	}
+}
+
 func TestJSONArguments(t *testing.T) {
 	t.Parallel()
 	c := newClient(t)
