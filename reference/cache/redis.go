@@ -119,15 +119,55 @@ func takenTTL() time.Duration { return TakenTTL + rand.N(TakenTTLJitter) }
 // Hold takes a connection out of the pool and keeps it until release is
 // called. It is what a forgotten Close does.
 func (r *Redis) Hold(ctx context.Context) (release func() error, err error) {
+	held, err := r.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return held.Close, nil
+}
+
+// neverKey is a stream that nobody writes to.
+const neverKey = "news:never"
+
+// Block takes a connection out of the pool and waits over it, in Redis, for news
+// that never come, until release is called. It is what a consumer does that
+// shares the pool with everybody else.
+func (r *Redis) Block(ctx context.Context) (release func() error, err error) {
+	held, err := r.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			// A wait that is cut off or ends in vain is begun anew, after a pause if
+			// Redis is away.
+			err := held.XRead(ctx, &redis.XReadArgs{Streams: []string{neverKey, "$"}, Block: newsWait}).Err()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				pause(ctx, reconnectAfter)
+			}
+		}
+	}()
+	return func() error {
+		cancel()
+		<-done
+		return held.Close()
+	}, nil
+}
+
+// take takes a connection out of the pool.
+func (r *Redis) take(ctx context.Context) (*redis.Conn, error) {
 	var held *redis.Conn
-	err = r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
+	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
 		held = c.Conn()
 		return held.Ping(ctx).Err()
 	})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("hold connection: %w", err), held.Close())
 	}
-	return held.Close, nil
+	return held, nil
 }
 
 // Options returns the options in use.

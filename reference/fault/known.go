@@ -61,7 +61,8 @@ func Known(p Patient) []Fault {
 		undersized(p),
 		writeOnRead(p),
 		redisPool(p),
-		redisPoolLeak(p),
+		redisPoolTaken(p, "redis-pool-leak", "connections are taken from the Redis pool and never given back", p.Service.Redis.Hold),
+		redisPoolTaken(p, "redis-pool-blocked", "blocking commands wait for news over all connections of the Redis pool", p.Service.Redis.Block),
 		errorBurst(p),
 		cacheStampede(p),
 		cachePenetration(p),
@@ -163,8 +164,8 @@ func redisPool(p Patient) Fault {
 	}
 }
 
-// redisPoolLeak takes every connection, under load, and keeps it.
-func redisPoolLeak(p Patient) Fault {
+// redisPoolTaken takes every connection, under load, and keeps it.
+func redisPoolTaken(p Patient, name, help string, take func(context.Context) (release func() error, err error)) Fault {
 	var held []func() error
 	release := func() error {
 		var errs []error
@@ -175,12 +176,12 @@ func redisPoolLeak(p Patient) Fault {
 		return errors.Join(errs...)
 	}
 	return Fault{
-		Name: "redis-pool-leak", Help: "connections are taken from the Redis pool and never given back",
+		Name: name, Help: help,
 		On: func(ctx context.Context) error {
 			ctx, cancel := context.WithTimeout(ctx, leakWithin)
 			defer cancel()
 			for len(held) < p.Service.Redis.Options().PoolSize {
-				giveBack, err := p.Service.Redis.Hold(ctx)
+				giveBack, err := take(ctx)
 				switch {
 				case err == nil:
 					held = append(held, giveBack)

@@ -42,13 +42,13 @@ func TestFaults(t *testing.T) {
 			p.undersized(names)
 			p.writeOnRead()
 			p.redisPool(well)
-			p.redisPoolLeak()
+			p.redisPoolTaken()
 			p.redisDown()
 			p.shardDown(servers)
-			known := 20
+			known := 21
 			if servers {
 				p.shardPoolLeak()
-				known = 21
+				known = 22
 			}
 			p.errorBurst()
 			p.cacheStampede()
@@ -130,15 +130,18 @@ func (p *patient) redisPool(well wire) {
 	p.healed(well)
 }
 
-func (p *patient) redisPoolLeak() {
-	before := p.read()
-	p.fault(http.MethodPost, "redis-pool-leak")
-	p.eventually("all connections are held and nothing moves", func(w wire) bool {
-		r := w.Redis.Pool
-		return r.Size == 20 && r.InUse == 20 && r.Idle == 0 && r.Timeouts > before.Redis.Pool.Timeouts
-	})
-	p.fault(http.MethodDelete, "redis-pool-leak")
-	p.healed(before)
+// redisPoolTaken is the leak, and the pool that waits in blocking commands.
+func (p *patient) redisPoolTaken() {
+	for _, name := range []string{"redis-pool-leak", "redis-pool-blocked"} {
+		before := p.read()
+		p.fault(http.MethodPost, name)
+		p.eventually("all connections are held and nothing moves", func(w wire) bool {
+			r := w.Redis.Pool
+			return r.Size == 20 && r.InUse == 20 && r.Idle == 0 && r.Timeouts > before.Redis.Pool.Timeouts
+		})
+		p.fault(http.MethodDelete, name)
+		p.healed(before)
+	}
 }
 
 // healed waits until Redis answers with the options it had before, without errors.
