@@ -33,6 +33,9 @@ type Postgres struct {
 	folder  *folder
 	shards  []*postmaster
 	cleanup func() bool // forgets the context
+
+	mu       sync.Mutex
+	standbys []*postmaster
 }
 
 // StartPostgres finds the system's PostgreSQL, makes one cluster, copies it for each shard and returns when all answer.
@@ -134,8 +137,11 @@ func (p *Postgres) close() error {
 }
 
 func (p *Postgres) stopAll() {
+	p.mu.Lock()
+	servers := slices.Concat(p.shards, p.standbys)
+	p.mu.Unlock()
 	var all sync.WaitGroup
-	for _, s := range p.shards {
+	for _, s := range servers {
 		all.Go(s.close)
 	}
 	all.Wait()
