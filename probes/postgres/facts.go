@@ -28,7 +28,7 @@ func facts() []probes.FactDoc {
 		{Name: "sessions_limit", Help: "How many it takes of ordinary roles: max_connections less those reserved."},
 		{Name: "sessions_ratio", Unit: probes.Ratio, Help: "sessions divided by sessions_limit, at the lower of the samples.", Expected: "< 0.8"},
 		{Name: "top_client_share", Unit: probes.Ratio, Help: "Share of the fullest shard's sessions that belong to one application_name."},
-		{Name: "lock_waiters", Help: "Sessions that wait for a lock in both samples, over all shards.", Expected: "0"},
+		{Name: "lock_waiters", Help: "Sessions that wait for a lock in both samples, or for a transaction that is older than the window, over all shards.", Expected: "0"},
 		{Name: "shards_locked", Help: "Shards with such sessions.", Expected: "0"},
 		{Name: "blocker_seconds", Unit: probes.Seconds, Help: "Age of the oldest transaction that others wait for and that waits for nobody; missing when nobody waits."},
 		{Name: "blocker_idle", Unit: probes.Bool, Help: "Whether that transaction is idle: its client has sent nothing; missing when nobody waits.", Expected: "no"},

@@ -101,14 +101,35 @@ func (s session) idle() bool {
 	return strings.HasPrefix(s.state, "idle in transaction") || s.pid == prepared
 }
 
-// recordLocks records the queues for locks, and who is at their root.
+// behind is how many sessions wait, in the end, for a transaction that is at least
+// so old.
+func (t lockTree) behind(seconds float64) float64 {
+	n := 0.0
+	for pid, waiting := range t.roots() {
+		if t.sessions[pid].transaction.Or(0) >= seconds {
+			n += float64(waiting)
+		}
+	}
+	return n
+}
+
+// recordLocks records the queues for locks, and who is at their root. A queue that
+// is not there in both samples stands nevertheless if what it waits for was there
+// before the first one: those who wait give up after a moment, and others come.
 func recordLocks(rec *probes.Recorder, shards []shard) {
-	waiters := lower(func(s sample) probes.Number {
+	inBoth := lower(func(s sample) probes.Number {
 		if s.sessionsErr != nil {
 			return probes.Unknown(s.sessionsErr.Error())
 		}
 		return s.locks.waiters()
 	})
+	waiters := func(s shard) probes.Number {
+		n := inBoth(s)
+		if between := s.last.taken.Sub(s.first.taken).Seconds(); between > 0 {
+			return n.Higher(probes.Known(s.last.locks.behind(between)))
+		}
+		return n
+	}
 	total := over(shards, waiters, sum)
 	rec.Set("lock_waiters", total)
 	rec.Set("shards_locked", count(shards, waiters))

@@ -95,6 +95,26 @@ func TestQueueThatDrains(t *testing.T) {
 	probetest.WantMoot(t, ev, "blocker_seconds", "nobody waits")
 }
 
+// TestQueueOfOthers: those who wait give up and others come; what they wait for has
+// been there all the time.
+func TestQueueOfOthers(t *testing.T) {
+	t.Parallel()
+	behind := func(age string) probes.Evidence {
+		f := well("shard0")
+		f.last["sessions"] = append(f.last["sessions"], source.Record{"client": "checker", "state": "active", "wait": "Lock", "n": "1"})
+		f.last["locks"] = []source.Record{
+			{"pid": "1", "client": "psql", "state": "idle in transaction", "transaction_age": age},
+			{"pid": "2", "client": "checker", "state": "active", "transaction_age": "0.2", "blockers": "1"},
+		}
+		return check(t, "", nil, f)
+	}
+	ev := behind("40")
+	probetest.Want(t, ev, "lock_waiters", 1)
+	probetest.Want(t, ev, "shards_locked", 1)
+	probetest.Want(t, ev, "blocker_seconds", 40)
+	probetest.Want(t, behind("0.000001"), "lock_waiters", 0) // they wait for one who came a moment ago
+}
+
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	tree := func(pairs map[string]string) lockTree {
