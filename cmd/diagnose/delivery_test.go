@@ -266,6 +266,7 @@ notify:
 		return strings.Contains(out, "not told to shut since") && strings.Contains(out, "invite the bot") && !strings.Contains(out, "to good")
 	})
 	id, _, _ := strings.Cut(list(), " ")
+	eventually(t, "the report is written", 30*time.Second, func() bool { return !strings.Contains(list(id), "being worked on") })
 	contains(t, "incidents ID", list(id), "RegistrationPathSick", "P0", "Cannot tell", "Cost of this run")
 	contains(t, "incidents --output json", list("--output", "json"), `"id": "`+id+`"`, `"courier": "shut"`)
 	if got := list("--state", "resolved"); got != "none\n" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -38,26 +39,40 @@ func TestOpenPostgresHidesTheDSN(t *testing.T) {
 	}
 }
 
-// checkRights opens a store as a role that may not create tables, before and after they exist.
+// checkRights opens a store as a role that may not create tables, before and after they exist. It has a database of its
+// own: a store that others open in the same schema would make the tables.
 func checkRights(t *testing.T, pg *local.Postgres) {
-	admin, err := pgx.Connect(t.Context(), pg.DSN(0))
+	connect := func(dsn string) (exec func(sql string), conn *pgx.Conn) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return func(sql string) {
+			t.Helper()
+			if _, err := conn.Exec(t.Context(), sql); err != nil {
+				t.Fatal(err)
+			}
+		}, conn
+	}
+	create, _ := connect(pg.DSN(0))
+	create("CREATE DATABASE rights")
+	create("CREATE ROLE app LOGIN")
+	u, err := url.Parse(pg.DSN(0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = admin.Close(context.Background()) })
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := admin.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec("CREATE ROLE app LOGIN")
-	dsn := strings.Replace(pg.DSN(0), "postgres@", "app@", 1)
+	u.Path = "/rights"
+	own := u.String()
+	exec, admin := connect(own)
+	u.User = url.User("app")
+	dsn := u.String()
 	if _, err := shard.OpenPostgres(t.Context(), dsn, shard.PostgresOptions{}); err == nil {
 		t.Fatal("a role without rights could create the tables")
 	}
 
-	owner, err := shard.OpenPostgres(t.Context(), pg.DSN(0), shard.PostgresOptions{PoolSize: 3})
+	owner, err := shard.OpenPostgres(t.Context(), own, shard.PostgresOptions{PoolSize: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +87,7 @@ func checkRights(t *testing.T, pg *local.Postgres) {
 		t.Error("Claim lost")
 	}
 
-	if got, want := s.Address(), strings.TrimPrefix(pg.DSN(0), "postgres://postgres@"); got == "" || !strings.HasPrefix(want, got+"/") {
+	if got, want := s.Address(), strings.TrimPrefix(own, "postgres://postgres@"); got == "" || !strings.HasPrefix(want, got+"/") {
 		t.Errorf("Address = %q, want the host and port of %q", got, want)
 	}
 	if got := owner.Pool().Size; got != 3 {
