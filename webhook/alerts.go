@@ -57,7 +57,7 @@ func sightings(ctx context.Context, tx *sql.Tx, incident string) (map[string]sig
 		s.starts, s.ends = fromStamp(starts), fromStamp(ends)
 		seen[fp] = s
 		return err
-	}, `SELECT fingerprint, firing, starts_at, ends_at, body IS NOT NULL FROM alerts WHERE incident = ?`, incident)
+	}, `SELECT fingerprint, firing, starts_at, ends_at, body IS NOT NULL FROM alerts WHERE incident = $1`, incident)
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
@@ -76,7 +76,7 @@ func ends(ctx context.Context, tx *sql.Tx, m *Message) (map[string]time.Time, er
 		err := scan(&fp, &end)
 		ended[fp] = fromStamp(end)
 		return err
-	}, `SELECT fingerprint, ends_at FROM ended WHERE fingerprint IN (SELECT value FROM json_each(?))`, string(list))
+	}, `SELECT fingerprint, ends_at FROM ended WHERE fingerprint IN (SELECT value FROM json_each($1))`, string(list))
 	if err != nil {
 		return nil, fmt.Errorf("read ends: %w", err)
 	}
@@ -94,8 +94,8 @@ func fingerprints(m *Message) []string {
 
 // saveEnds stores the ends that m has told.
 func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]time.Time, now time.Time) error {
-	stmt, err := tx.PrepareContext(ctx, `INSERT INTO ended (fingerprint, ends_at, seen_at) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET ends_at = excluded.ends_at, seen_at = excluded.seen_at WHERE ends_at < excluded.ends_at`)
+	stmt, err := tx.PrepareContext(ctx, `INSERT INTO ended (fingerprint, ends_at, seen_at) VALUES ($1, $2, $3)
+		ON CONFLICT (fingerprint) DO UPDATE SET ends_at = excluded.ends_at, seen_at = excluded.seen_at WHERE ended.ends_at < excluded.ends_at`)
 	if err != nil {
 		return fmt.Errorf("save ends: %w", err)
 	}
@@ -120,9 +120,11 @@ func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen 
 			kept++
 		}
 	}
-	stmt, err := tx.PrepareContext(ctx, `INSERT INTO alerts (incident, fingerprint, firing, starts_at, ends_at, body) VALUES (?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET firing = excluded.firing, starts_at = excluded.starts_at, ends_at = excluded.ends_at, body = coalesce(excluded.body, body)
-		WHERE firing <> excluded.firing OR starts_at <> excluded.starts_at OR ends_at <> excluded.ends_at OR body IS NOT coalesce(excluded.body, body)`)
+	stmt, err := tx.PrepareContext(ctx, `INSERT INTO alerts (incident, fingerprint, firing, starts_at, ends_at, body) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (incident, fingerprint) DO UPDATE
+		SET firing = excluded.firing, starts_at = excluded.starts_at, ends_at = excluded.ends_at, body = coalesce(excluded.body, alerts.body)
+		WHERE alerts.firing <> excluded.firing OR alerts.starts_at <> excluded.starts_at OR alerts.ends_at <> excluded.ends_at
+			OR alerts.body IS DISTINCT FROM coalesce(excluded.body, alerts.body)`)
 	if err != nil {
 		return fmt.Errorf("save alerts: %w", err)
 	}
@@ -168,7 +170,7 @@ func keptAlerts(ctx context.Context, q queryer, incident string) ([]playbooks.Al
 		list = append(list, a)
 		return nil
 	}, `SELECT fingerprint, firing, starts_at, ends_at, body FROM alerts
-		WHERE incident = ? AND body IS NOT NULL ORDER BY firing DESC, fingerprint`, incident)
+		WHERE incident = $1 AND body IS NOT NULL ORDER BY firing DESC, fingerprint`, incident)
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}

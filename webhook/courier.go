@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/regpath/diagnose/playbooks"
@@ -77,8 +76,9 @@ func (deliveryArgs) Kind() string { return "delivery" }
 // announce makes sure that the couriers carry the incident once more.
 func (in *Inbox) announce(ctx context.Context, tx *sql.Tx, id string, couriers ...string) error {
 	for _, courier := range couriers {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO deliveries (incident, courier, wanted, since) VALUES (?1, ?2, 1, ?3)
-			ON CONFLICT DO UPDATE SET since = CASE WHEN done < wanted THEN since ELSE excluded.since END, wanted = wanted + 1, attempts = 0`,
+		if _, err := tx.ExecContext(ctx, `INSERT INTO deliveries (incident, courier, wanted, since) VALUES ($1, $2, 1, $3)
+			ON CONFLICT (incident, courier) DO UPDATE SET since = CASE WHEN deliveries.done < deliveries.wanted THEN deliveries.since ELSE excluded.since END,
+				wanted = deliveries.wanted + 1, attempts = 0`,
 			id, courier, toStamp(in.opts.Now())); err != nil {
 			return fmt.Errorf("note delivery by %s: %w", courier, err)
 		}
@@ -165,6 +165,8 @@ type delivery struct {
 
 // Work implements river.Worker.
 func (w *courierWorker) Work(ctx context.Context, job *river.Job[deliveryArgs]) error {
+	ctx, unbind := w.inbox.lease.bind(ctx)
+	defer unbind()
 	courier, known := w.inbox.opts.Couriers[job.Args.Courier]
 	if !known {
 		job.Args.delay = maxDelay
@@ -212,7 +214,7 @@ func (w *courierWorker) begin(ctx context.Context, args deliveryArgs) (playbooks
 	var d delivery
 	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var since string
-		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET attempts = attempts + 1 WHERE incident = ? AND courier = ?
+		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET attempts = attempts + 1 WHERE incident = $1 AND courier = $2
 			RETURNING wanted, attempts, since`, args.Incident, args.Courier).Scan(&d.wanted, &d.attempts, &since); err != nil {
 			return fmt.Errorf("count attempt: %w", err)
 		}
@@ -243,16 +245,16 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 	defer cancel()
 	seen, text := d.wanted, ""
 	if why != nil {
-		seen, text = 0, clip(why.Error(), 500)
+		seen, text = 0, storable(why.Error(), 500)
 	}
 	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
-			return fmt.Errorf("complete job: %w", err)
+		if err := complete(ctx, tx, job); err != nil {
+			return err
 		}
 		var wanted int64
-		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET done = max(done, ?), attempts = 0, error = ?, 
-				since = CASE WHEN wanted > ? THEN ? ELSE since END
-			WHERE incident = ? AND courier = ? RETURNING wanted`,
+		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET done = CASE WHEN done < $1 THEN $1 ELSE done END, attempts = 0, error = $2,
+				since = CASE WHEN wanted > $3 THEN $4 ELSE since END
+			WHERE incident = $5 AND courier = $6 RETURNING wanted`,
 			seen, text, d.wanted, toStamp(w.inbox.opts.Now()), job.Args.Incident, job.Args.Courier).Scan(&wanted); err != nil {
 			return fmt.Errorf("record delivery: %w", err)
 		}
@@ -272,8 +274,8 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 func (w *courierWorker) fail(ctx context.Context, args deliveryArgs, cause error) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	if err := w.inbox.store.exec(ctx, `UPDATE deliveries SET error = ? WHERE incident = ? AND courier = ?`,
-		clip(cause.Error(), 500), args.Incident, args.Courier); err != nil {
+	if err := w.inbox.store.exec(ctx, `UPDATE deliveries SET error = $1 WHERE incident = $2 AND courier = $3`,
+		storable(cause.Error(), 500), args.Incident, args.Courier); err != nil {
 		return fmt.Errorf("note failure: %w", err)
 	}
 	return nil

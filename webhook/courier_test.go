@@ -117,7 +117,7 @@ func TestNewsDuringDelivery(t *testing.T) {
 // restart, and is tried again by the next process and after news.
 func TestUndeliverable(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "store.db")
+	path := newStore(t)
 	refuse := &fakeCourier{do: func(context.Context, playbooks.Incident, Memo) error {
 		return Undeliverable(errors.New("no such channel"))
 	}}

@@ -165,7 +165,7 @@ func (m *Message) add(i int, w *wireAlert) {
 		m.spoil(fmt.Sprintf("alerts[%d].status", i))
 		return
 	}
-	if a.Fingerprint == "" || len(a.Fingerprint) > 64 {
+	if a.Fingerprint == "" || len(a.Fingerprint) > 64 || strings.ContainsRune(a.Fingerprint, 0) {
 		a.Fingerprint = fingerprint(a.Labels)
 	}
 	m.Alerts = append(m.Alerts, a)

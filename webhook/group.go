@@ -42,12 +42,12 @@ type change struct {
 	settled chan struct{}
 }
 
-// committer is the only writer of the store beside River. To make a commit
+// committer is the only writer of the store in this process beside River. To make a commit
 // durable takes the disk as long for one change as for a hundred: so those that
 // come during one commit share the next. Each has a savepoint of its own, and
 // fails or is kept for itself.
 type committer struct {
-	db *sql.DB
+	begin func(context.Context) (*sql.Tx, error)
 	// mu keeps waiting from being closed while somebody sends.
 	mu      sync.RWMutex
 	closed  bool
@@ -55,8 +55,8 @@ type committer struct {
 	done    chan struct{}
 }
 
-func newCommitter(db *sql.DB) *committer {
-	c := &committer{db: db, waiting: make(chan *change, maxWaiting), done: make(chan struct{})}
+func newCommitter(begin func(context.Context) (*sql.Tx, error)) *committer {
+	c := &committer{begin: begin, waiting: make(chan *change, maxWaiting), done: make(chan struct{})}
 	go c.run()
 	return c
 }
@@ -122,7 +122,7 @@ func (c *committer) run() {
 func (c *committer) transact(first *change) {
 	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
 	defer cancel()
-	tx, err := c.db.BeginTx(ctx, nil)
+	tx, err := c.begin(ctx)
 	// Only now: until the writer is free, every caller may still go away.
 	group := c.gather(first)
 	defer func() {

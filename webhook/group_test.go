@@ -14,7 +14,7 @@ import (
 // put is a change that leaves a mark in the table marks.
 func put(mark string) func(context.Context, *sql.Tx) error {
 	return func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO marks VALUES (?)`, mark)
+		_, err := tx.ExecContext(ctx, `INSERT INTO marks VALUES ($1)`, mark)
 		return err
 	}
 }
@@ -23,7 +23,7 @@ func put(mark string) func(context.Context, *sql.Tx) error {
 func openMarks(t *testing.T) *store {
 	t.Helper()
 	in := openInbox(t, Options{})
-	if err := in.store.exec(t.Context(), `CREATE TABLE marks (mark TEXT) STRICT`); err != nil {
+	if err := in.store.exec(t.Context(), `CREATE TABLE marks (mark TEXT)`); err != nil {
 		t.Fatal(err)
 	}
 	return in.store
@@ -33,7 +33,7 @@ func openMarks(t *testing.T) *store {
 func marks(t *testing.T, s *store) string {
 	t.Helper()
 	var list sql.NullString
-	if err := s.read.QueryRowContext(t.Context(), `SELECT group_concat(mark, ' ') FROM (SELECT mark FROM marks ORDER BY mark)`).Scan(&list); err != nil {
+	if err := s.read.QueryRowContext(t.Context(), `SELECT string_agg(mark, ' ' ORDER BY mark) FROM marks`).Scan(&list); err != nil {
 		t.Fatal(err)
 	}
 	return list.String
@@ -42,7 +42,7 @@ func marks(t *testing.T, s *store) string {
 // hold takes the writer, so that changes gather, and returns what lets it go.
 func hold(t *testing.T, s *store) func() {
 	t.Helper()
-	tx, err := s.write.BeginTx(t.Context(), nil)
+	tx, err := s.begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (w *fakeWorker) all() []call {
 // openInbox opens an inbox in a folder of its own and stops it at the end.
 func openInbox(t testing.TB, opts Options) *Inbox {
 	t.Helper()
-	return openInboxAt(t, filepath.Join(t.TempDir(), "store.db"), opts)
+	return openInboxAt(t, newStore(t), opts)
 }
 
 // template is an empty store. Making its tables takes most of the time of a
@@ -90,7 +90,7 @@ func openInboxAt(t testing.TB, path string, opts Options) *Inbox {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && !IsPostgres(path) {
 		b, err := template()
 		if err != nil {
 			t.Fatalf("make an empty store: %v", err)
@@ -103,7 +103,7 @@ func openInboxAt(t testing.TB, path string, opts Options) *Inbox {
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	if _, isBenchmark := t.(*testing.B); !isBenchmark {
+	if _, isBenchmark := t.(*testing.B); !isBenchmark && !in.store.shared {
 		// No test cuts the power, and a hundred stores would wait for one disk.
 		if _, err := in.store.write.ExecContext(t.Context(), `PRAGMA synchronous = OFF`); err != nil {
 			t.Fatal(err)

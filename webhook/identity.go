@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -86,17 +87,14 @@ func incidentID(opened time.Time) string {
 
 // title names the trouble in a few words; it is never empty.
 func (m *Message) title() string {
-	if s := m.label("alertname"); s != "" {
-		return clip(s, 300)
+	if s := storable(m.label("alertname"), 300); s != "" {
+		return s
 	}
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m.GroupLabels)) {
 		parts = append(parts, k+"="+m.GroupLabels[k])
 	}
-	if len(parts) == 0 {
-		return "unnamed alert"
-	}
-	return clip(strings.Join(parts, " "), 300)
+	return cmp.Or(storable(strings.Join(parts, " "), 300), "unnamed alert")
 }
 
 // label returns a label of the group, else one that all alerts share, else that

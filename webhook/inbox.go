@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
 )
 
@@ -41,6 +40,9 @@ type Options struct {
 	Grace time.Duration
 	// Retention is how long resolved incidents are kept; 30 days when zero.
 	Retention time.Duration
+	// Lease is how long an agent on a shared store may go unheard of before the
+	// others take up its jobs; 15 seconds when zero.
+	Lease time.Duration
 	// Logger takes what an operator should know, River's warnings included;
 	// nothing is logged when nil.
 	Logger *slog.Logger
@@ -77,6 +79,9 @@ func (o Options) withDefaults() Options {
 	if o.Retention == 0 {
 		o.Retention = 30 * 24 * time.Hour
 	}
+	if o.Lease == 0 {
+		o.Lease = defaultTerm
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -90,10 +95,12 @@ func (o Options) withDefaults() Options {
 }
 
 // Inbox is the durable line between the webhook and the work: incidents, their
-// alerts and memos, and River's jobs, in one SQLite file.
+// alerts and memos, and River's jobs, in one SQLite file or Postgres schema.
 type Inbox struct {
-	opts    Options
-	store   *store
+	opts  Options
+	store *store
+	// lease is nil where the store is not shared.
+	lease   *lease
 	client  *river.Client[*sql.Tx]
 	metrics *metrics
 	wakes   chan string // queues that have a new job
@@ -113,10 +120,15 @@ var (
 	ErrBehind = errors.New("too many messages wait for the disk")
 )
 
-// Open opens or creates the store at path and takes up what an earlier process
-// left undone; the work itself begins with Start. Only one process at a time
-// can have a store open. Whoever opens it must Stop it.
-func Open(ctx context.Context, path string, opts Options) (*Inbox, error) {
+// Open opens or creates the store and takes up what an earlier process left
+// undone; the work itself begins with Start. Whoever opens it must Stop it.
+//
+// The store is the path of a SQLite file, which only one process at a time can
+// have open, or a postgres:// URL, which any number of processes can. Whichever
+// of these takes a message in, its incident is opened once and worked on by one
+// of them at a time; when that one dies, another goes on. Tables are made in the
+// schema diagnose, or the one that the URL has as search_path.
+func Open(ctx context.Context, store string, opts Options) (*Inbox, error) {
 	if opts.Worker == nil {
 		return nil, errors.New("open inbox: no worker")
 	}
@@ -126,13 +138,13 @@ func Open(ctx context.Context, path string, opts Options) (*Inbox, error) {
 		}
 	}
 	opts = opts.withDefaults()
-	s, err := openStore(ctx, path)
+	s, err := openStore(ctx, store)
 	if err != nil {
 		return nil, err
 	}
 	in := &Inbox{opts: opts, store: s, wakes: make(chan string, wakesHeld)}
 	if err := in.open(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", s.path, err), s.close())
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", s.name, err), in.lease.end(ctx, true), s.close())
 	}
 	return in, nil
 }
@@ -140,13 +152,15 @@ func Open(ctx context.Context, path string, opts Options) (*Inbox, error) {
 func (in *Inbox) open(ctx context.Context) error {
 	// River speaks up for every step it takes; its warnings will do.
 	logger := slog.New(atLeast{slog.LevelWarn, in.opts.Logger.Handler()})
-	driver := wakingDriver{riversqlite.New(in.store.write), in.wakes}
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: logger})
-	if err != nil {
+	driver := wakingDriver{in.store.driver, in.wakes}
+	if err := in.store.alone(ctx, func(ctx context.Context) error { return migrate(ctx, driver, logger) }); err != nil {
 		return fmt.Errorf("prepare the queue: %w", err)
 	}
-	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
-		return fmt.Errorf("prepare the queue: %w", err)
+	if in.store.shared {
+		var err error
+		if in.lease, err = takeLease(ctx, in.store, in.opts.Lease, in.tookOver, in.notHeard); err != nil {
+			return err
+		}
 	}
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, &incidentWorker{inbox: in}); err != nil {
@@ -165,7 +179,9 @@ func (in *Inbox) open(ctx context.Context) error {
 	for _, courier := range in.couriers() {
 		queues[queueOf(courier)] = river.QueueConfig{MaxWorkers: courierWorkers}
 	}
+	var err error
 	in.client, err = river.NewClient(driver, &river.Config{
+		ID:      in.lease.agent(),
 		Logger:  logger,
 		Workers: workers,
 		Queues:  queues,
@@ -176,7 +192,7 @@ func (in *Inbox) open(ctx context.Context) error {
 		JobTimeout:        in.opts.Timeout,
 		SoftStopTimeout:   in.opts.Grace,
 		// Within one process no job is orphaned, and those of a dead process are
-		// taken up at once by reclaim: this is only the net below.
+		// taken up by reclaim or by a lease: this is only the net below.
 		RescueStuckJobsAfter: 2*in.opts.Timeout + time.Minute,
 		PeriodicJobs: []*river.PeriodicJob{river.NewPeriodicJob(river.PeriodicInterval(time.Hour),
 			func() (river.JobArgs, *river.InsertOpts) { return pruneArgs{}, nil }, &river.PeriodicJobOpts{RunOnStart: true})},
@@ -191,17 +207,40 @@ func (in *Inbox) open(ctx context.Context) error {
 	return err
 }
 
-// reclaim takes up what the last process left. It holds the store's lock, so
-// whoever ran a job or led the queue is dead: the jobs can be run again at once
-// and the lead is free. Incidents whose last news was never worked through, and
-// whose job has been given up, get a new one.
+// migrate makes River's tables.
+func migrate(ctx context.Context, driver wakingDriver, logger *slog.Logger) error {
+	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: logger})
+	if err != nil {
+		return err
+	}
+	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	return err
+}
+
+// tookOver is told of the jobs of dead agents.
+func (in *Inbox) tookOver(jobs int64) {
+	in.opts.Logger.Warn("took up the jobs of an agent that is not heard of any more", "jobs", jobs)
+	in.wakeAll()
+}
+
+// notHeard is told that this agent could not report.
+func (in *Inbox) notHeard(err error) {
+	in.opts.Logger.Warn("the store does not answer; other agents will take up the jobs of this one if that lasts", "err", err)
+}
+
+// reclaim takes up what the last process left. Where this one holds the store's
+// lock, whoever ran a job or led the queue is dead: the jobs can be run again at
+// once and the lead is free; else the lease sees to that. Incidents whose last
+// news was never worked through, and whose job has been given up, get a new one.
 func (in *Inbox) reclaim(ctx context.Context) error {
 	return in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE river_job SET state = 'available' WHERE state = 'running'`); err != nil {
-			return fmt.Errorf("take up jobs: %w", err)
-		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
-			return fmt.Errorf("free the lead: %w", err)
+		if !in.store.shared {
+			if _, err := tx.ExecContext(ctx, `UPDATE river_job SET state = 'available' WHERE state = 'running'`); err != nil {
+				return fmt.Errorf("take up jobs: %w", err)
+			}
+			if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
+				return fmt.Errorf("free the lead: %w", err)
+			}
 		}
 		pending, err := listIncidents(ctx, tx, `worked < revision`)
 		if err != nil {
@@ -248,6 +287,7 @@ func (in *Inbox) Stop(ctx context.Context) error {
 			err = fmt.Errorf("stop the queue: %w", err)
 		}
 	}
+	err = errors.Join(err, in.lease.end(ctx, err == nil))
 	in.metrics.unregister(in.opts.Registry)
 	return errors.Join(err, in.store.close())
 }
@@ -379,12 +419,12 @@ func (in *Inbox) save(ctx context.Context, tx *sql.Tx, inc *incident, m *Message
 		return err
 	}
 	if inc.keptBytes != bytes {
-		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET kept_bytes = ? WHERE id = ?`, inc.keptBytes, inc.id); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET kept_bytes = $1 WHERE id = $2`, inc.keptBytes, inc.id); err != nil {
 			return fmt.Errorf("save incident: %w", err)
 		}
 	}
 	if d.closes {
-		if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = 0 WHERE incident = ? AND firing`, inc.id); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = FALSE WHERE incident = $1 AND firing`, inc.id); err != nil {
 			return fmt.Errorf("close alerts: %w", err)
 		}
 	}

@@ -58,16 +58,20 @@ func (in *incident) save(ctx context.Context, tx *sql.Tx) error {
 	if in.resolved {
 		state = StateResolved
 	}
-	query := `INSERT INTO incidents (id, group_key, route, receiver, state, title, severity, started_at, opened_at, updated_at,
-			resolved_at, hidden, kept_bytes, revision, episode, heard_at, stale)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)`
-	if in.stored {
-		query = `UPDATE incidents SET group_key = ?2, state = ?5, severity = ?7, started_at = ?8, updated_at = ?10,
-			resolved_at = ?11, hidden = ?12, kept_bytes = ?13, revision = ?14, episode = ?15, heard_at = ?16, stale = ?17 WHERE id = ?1`
+	// What may change comes first, so that both statements take it as it stands.
+	args := []any{
+		in.id, in.group.key, string(state), in.severity, toStamp(in.startedAt), toStamp(in.updatedAt), toStamp(in.resolvedAt),
+		in.hidden, in.keptBytes, in.revision, in.episode, toStamp(in.heardAt), in.stale,
 	}
-	if _, err := tx.ExecContext(ctx, query, in.id, in.group.key, in.group.route, in.receiver, string(state), in.title, in.severity,
-		toStamp(in.startedAt), toStamp(in.openedAt), toStamp(in.updatedAt), toStamp(in.resolvedAt), in.hidden, in.keptBytes, in.revision,
-		in.episode, toStamp(in.heardAt), in.stale); err != nil {
+	query := `UPDATE incidents SET group_key = $2, state = $3, severity = $4, started_at = $5, updated_at = $6, resolved_at = $7,
+		hidden = $8, kept_bytes = $9, revision = $10, episode = $11, heard_at = $12, stale = $13 WHERE id = $1`
+	if !in.stored {
+		args = append(args, in.group.route, in.receiver, in.title, toStamp(in.openedAt))
+		query = `INSERT INTO incidents (id, group_key, state, severity, started_at, updated_at, resolved_at,
+			hidden, kept_bytes, revision, episode, heard_at, stale, route, receiver, title, opened_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+	}
+	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
 		return fmt.Errorf("save incident: %w", err)
 	}
 	in.stored = true
@@ -78,7 +82,7 @@ func (in *incident) save(ctx context.Context, tx *sql.Tx) error {
 func findOpen(ctx context.Context, tx *sql.Tx, m *Message) (*incident, error) {
 	g := m.group()
 	in := &incident{}
-	err := in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND group_key = ?`, g.key).Scan)
+	err := in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND group_key = $1`, g.key).Scan)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return in, err
 	}
@@ -88,8 +92,8 @@ func findOpen(ctx context.Context, tx *sql.Tx, m *Message) (*incident, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list alerts: %w", err)
 	}
-	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = ? AND EXISTS (
-		SELECT 1 FROM alerts WHERE incident = id AND firing AND fingerprint IN (SELECT value FROM json_each(?)))
+	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = $1 AND EXISTS (
+		SELECT 1 FROM alerts WHERE incident = id AND firing AND fingerprint IN (SELECT value FROM json_each($2)))
 		ORDER BY opened_at LIMIT 1`, g.route, string(list)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -107,8 +111,8 @@ func findOver(ctx context.Context, tx *sql.Tx, m *Message, since time.Time) (*in
 		return nil, fmt.Errorf("list alerts: %w", err)
 	}
 	in := &incident{}
-	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'resolved' AND route = ? AND updated_at > ?
-		AND (group_key = ? OR EXISTS (SELECT 1 FROM alerts WHERE incident = id AND fingerprint IN (SELECT value FROM json_each(?))))
+	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'resolved' AND route = $1 AND updated_at > $2
+		AND (group_key = $3 OR EXISTS (SELECT 1 FROM alerts WHERE incident = id AND fingerprint IN (SELECT value FROM json_each($4))))
 		ORDER BY updated_at DESC LIMIT 1`, g.route, toStamp(since), g.key, string(list)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -130,7 +134,7 @@ func newIncident(m *Message, severity string, now time.Time) *incident {
 	return &incident{
 		id:        incidentID(now),
 		group:     g,
-		receiver:  clip(receiverName(m.Receiver), 300),
+		receiver:  storable(receiverName(m.Receiver), 300),
 		title:     m.title(),
 		severity:  severity,
 		startedAt: now,
@@ -177,7 +181,7 @@ const today = 24 * time.Hour
 // load returns the incident as the domain knows it, and the revision that this is.
 func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incident, error) {
 	in := &incident{}
-	if err := in.scan(q.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE id = ?`, id).Scan); err != nil {
+	if err := in.scan(q.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE id = $1`, id).Scan); err != nil {
 		return playbooks.Incident{}, nil, fmt.Errorf("read incident %s: %w", id, err)
 	}
 	alerts, err := keptAlerts(ctx, q, id)
@@ -185,7 +189,7 @@ func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incid
 		return playbooks.Incident{}, nil, err
 	}
 	var all, episodes int
-	if err := q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM alerts WHERE incident = ?), (SELECT count(*) FROM episodes WHERE route = ? AND at > ?)`,
+	if err := q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM alerts WHERE incident = $1), (SELECT count(*) FROM episodes WHERE route = $2 AND at > $3)`,
 		id, in.group.route, toStamp(in.heardAt.Add(-today))).Scan(&all, &episodes); err != nil {
 		return playbooks.Incident{}, nil, fmt.Errorf("count alerts: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -79,13 +78,10 @@ func (in *Inbox) List(ctx context.Context, f Filter) ([]IncidentRow, error) {
 	return list(ctx, in.store.read, f)
 }
 
-// List reads incidents, the latest first, from the store at path, which may be
-// in use by a running agent.
-func List(ctx context.Context, path string, f Filter) (rows []IncidentRow, err error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
-	db, err := openReader(path)
+// List reads incidents, the latest first, from the store at a path or a
+// postgres:// URL, which may be in use by running agents.
+func List(ctx context.Context, store string, f Filter) (rows []IncidentRow, err error) {
+	db, err := openReader(store)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +114,9 @@ func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {
 		return nil
 	}, `SELECT `+incidentColumns+`,
 			(SELECT count(*) FROM alerts WHERE incident = id), (SELECT count(*) FROM alerts WHERE incident = id AND firing)
-		FROM incidents WHERE (?1 = '' OR id = ?1) AND (?2 = '' OR CASE WHEN stale THEN 'stale' ELSE state END = ?2) AND (NOT ?3 OR worked < revision) AND opened_at >= ?4
-			AND (NOT ?6 OR EXISTS (SELECT 1 FROM deliveries WHERE incident = id AND done < wanted))
-		ORDER BY opened_at DESC, rowid DESC LIMIT ?5`, f.ID, string(f.State), f.Pending, toStamp(f.Since), f.Limit, f.Undelivered)
+		FROM incidents WHERE ($1 = '' OR id = $1) AND ($2 = '' OR CASE WHEN stale THEN 'stale' ELSE state END = $2) AND (NOT $3 OR worked < revision) AND opened_at >= $4
+			AND (NOT $6 OR EXISTS (SELECT 1 FROM deliveries WHERE incident = id AND done < wanted))
+		ORDER BY opened_at DESC, rowid DESC LIMIT $5`, f.ID, string(f.State), f.Pending, toStamp(f.Since), f.Limit, f.Undelivered)
 	if err != nil {
 		return nil, fmt.Errorf("list incidents: %w", err)
 	}
@@ -152,12 +148,10 @@ func listUndelivered(ctx context.Context, q queryer, rows []IncidentRow) error {
 }
 
 // Kept returns what a Memo keeps of an incident under key, from the store at
-// path, which may be in use by a running agent; false if nothing is.
-func Kept(ctx context.Context, path, incident, key string) (value []byte, ok bool, err error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, false, fmt.Errorf("open store: %w", err)
-	}
-	db, err := openReader(path)
+// a path or a postgres:// URL, which may be in use by running agents; false if
+// nothing is.
+func Kept(ctx context.Context, store, incident, key string) (value []byte, ok bool, err error) {
+	db, err := openReader(store)
 	if err != nil {
 		return nil, false, err
 	}

@@ -35,11 +35,11 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 func (in *Inbox) prune(ctx context.Context) error {
 	now := in.opts.Now()
 	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM incidents WHERE state = 'resolved' AND worked = revision AND updated_at < ?`,
+		if _, err := tx.ExecContext(ctx, `DELETE FROM incidents WHERE state = 'resolved' AND worked = revision AND updated_at < $1`,
 			toStamp(now.Add(-in.opts.Retention))); err != nil {
 			return err
 		}
-		unheard, err := listIncidents(ctx, tx, `state = 'open' AND updated_at < ?`, toStamp(now.Add(-in.opts.Silence)))
+		unheard, err := listIncidents(ctx, tx, `state = 'open' AND updated_at < $1`, toStamp(now.Add(-in.opts.Silence)))
 		if err != nil {
 			return err
 		}
@@ -48,10 +48,10 @@ func (in *Inbox) prune(ctx context.Context) error {
 				return err
 			}
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM episodes WHERE at < ?`, toStamp(now.Add(-2*today))); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM episodes WHERE at < $1`, toStamp(now.Add(-2*today))); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM ended WHERE seen_at < ?`, toStamp(now.Add(-keepEnds)))
+		_, err = tx.ExecContext(ctx, `DELETE FROM ended WHERE seen_at < $1`, toStamp(now.Add(-keepEnds)))
 		return err
 	})
 	if err != nil {

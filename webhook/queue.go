@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,8 +36,27 @@ func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, inc *incident, raised 
 	if !raised || !result.UniqueSkippedAsDuplicate {
 		return nil
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE river_job SET queue = ? WHERE id = ? AND state <> 'running'`, queue, result.Job.ID); err != nil {
+	if _, err := tx.ExecContext(ctx, `UPDATE river_job SET queue = $1 WHERE id = $2 AND state <> 'running'`, queue, result.Job.ID); err != nil {
 		return fmt.Errorf("move job to queue %s: %w", queue, err)
+	}
+	return nil
+}
+
+// errTakenUp says that another agent has the job: this one was not heard of.
+var errTakenUp = errors.New("the job was taken up by another agent")
+
+// complete ends the job as part of tx, if it is still this agent's.
+func complete[T river.JobArgs](ctx context.Context, tx *sql.Tx, job *river.Job[T]) error {
+	// An update, so that nobody takes it up before the end of tx.
+	result, err := tx.ExecContext(ctx, `UPDATE river_job SET attempt = attempt WHERE id = $1 AND state = 'running' AND attempt = $2`, job.ID, job.Attempt)
+	if err != nil {
+		return fmt.Errorf("complete job: %w", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(errTakenUp, err)
+	}
+	if _, err := river.JobCompleteTx[wakingDriver](ctx, tx, job); err != nil {
+		return fmt.Errorf("complete job: %w", err)
 	}
 	return nil
 }
@@ -64,7 +84,7 @@ func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.
 	if err := inc.save(ctx, tx); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = 0 WHERE incident = ? AND firing`, inc.id); err != nil {
+	if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = FALSE WHERE incident = $1 AND firing`, inc.id); err != nil {
 		return fmt.Errorf("close alerts: %w", err)
 	}
 	if err := in.announce(ctx, tx, inc.id, in.couriers()...); err != nil {
@@ -75,7 +95,7 @@ func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.
 
 // saveEpisode notes that the trouble has begun once more.
 func saveEpisode(ctx context.Context, tx *sql.Tx, inc *incident) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO episodes (route, at) VALUES (?, ?)`, inc.group.route, toStamp(inc.heardAt)); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO episodes (route, at) VALUES ($1, $2)`, inc.group.route, toStamp(inc.heardAt)); err != nil {
 		return fmt.Errorf("note episode: %w", err)
 	}
 	return nil

@@ -27,7 +27,7 @@ func (in *Inbox) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	if err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
+		_, err := tx.ExecContext(ctx, in.store.touch)
 		return err
 	}); err != nil {
 		return fmt.Errorf("write to the store: %w", err)

@@ -247,7 +247,7 @@ func testR12(t *testing.T, in *Inbox, _ http.Handler) {
 	}
 	// The store's writer is taken.
 	h = Handler(in, HandlerOptions{StoreTimeout: 20 * time.Millisecond, ReadTimeout: time.Minute})
-	tx, err := in.store.write.BeginTx(t.Context(), nil)
+	tx, err := in.store.begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

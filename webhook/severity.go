@@ -30,11 +30,11 @@ func plain(severity string) string {
 // alert that fires has one, or "".
 func (m *Message) severity(urgent func(string) bool) string {
 	for _, a := range m.Alerts {
-		if v := clip(a.Labels["severity"], 100); a.Firing && urgent(v) {
+		if v := storable(a.Labels["severity"], 100); a.Firing && urgent(v) {
 			return v
 		}
 	}
-	return clip(m.label("severity"), 100)
+	return storable(m.label("severity"), 100)
 }
 
 // raise takes over the severity where the incident has none, or a lesser one. It

@@ -5,148 +5,98 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
+	"github.com/riverqueue/river/riverdriver"
 )
 
-// store is the SQLite file: one writing connection, which River shares, some
-// reading ones, and a lock that keeps a second process out.
+// store is the database: a SQLite file that one process has for itself, or a
+// Postgres schema that any number of them share. What the two do differently is
+// in the fields; the statements are the same for both: $1 is an argument, TRUE a
+// truth value, ON CONFLICT names its columns, and so does what follows it.
 type store struct {
-	path      string
-	write     *sql.DB
+	// name says which store it is; no secret is in it.
+	name string
+	// write is what River uses too.
+	write, read *sql.DB
+	// begin begins a transaction that overlaps no other one of this kind, in any
+	// process: what it has read stays true until it ends.
+	begin func(context.Context) (*sql.Tx, error)
+	// alone runs f while no other process makes or changes tables.
+	alone func(ctx context.Context, f func(context.Context) error) error
+	// touch is a statement that writes and changes nothing.
+	touch string
+	// driver is River's, for write.
+	driver riverdriver.Driver[*sql.Tx]
+	// shared says that other processes may have the store open too.
+	shared bool
+
 	committer *committer
-	read      *sql.DB
-	lock      *sql.DB
-	// held is the connection that holds the lock.
-	held *sql.Conn
+	// closers give back what else is held, after the databases.
+	closers []func() error
 }
 
-// openStore opens or creates the file and checks that it is sound, ours, and
-// used by nobody else. The errors say what to do.
-func openStore(ctx context.Context, path string) (*store, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("find store: %w", err)
+// openStore opens or creates the store at a path or a postgres:// URL, and checks
+// that it is sound and ours. The errors say what to do.
+func openStore(ctx context.Context, where string) (*store, error) {
+	open, err := openSQLite, checkPath(where)
+	if IsPostgres(where) {
+		open, err = openPostgres, nil
 	}
-	s := &store{path: path}
-	if err := s.open(ctx); err != nil {
+	if err != nil {
+		return nil, err
+	}
+	s := &store{}
+	if err := open(ctx, s, where); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
 
-func (s *store) open(ctx context.Context) error {
-	// Alerts may hold what is nobody else's business. SQLite gives its side
-	// files the permissions of the file itself.
-	f, err := os.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("open store: %w (the folder must exist and be writable)", err)
+// openReader opens a store for reading only; agents may be running on it.
+func openReader(where string) (*sql.DB, error) {
+	if IsPostgres(where) {
+		return readPostgres(where)
 	}
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("open store: %w", err)
+	if err := checkPath(where); err != nil {
+		return nil, err
 	}
-	if err := s.takeLock(ctx); err != nil {
-		return err
+	if _, err := os.Stat(where); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
 	}
-	// As River's SQLite driver advises: one writer, so nobody waits for a lock
-	// inside the process. synchronous(FULL) makes a commit outlast a power cut.
-	s.write, err = sql.Open("sqlite", dsn(s.path, "_txlock=immediate",
-		"_pragma=busy_timeout(2000)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)", "_pragma=foreign_keys(ON)"))
-	if err != nil {
-		return fmt.Errorf("open store %s: %w", s.path, err)
-	}
-	s.write.SetMaxOpenConns(1)
-	s.committer = newCommitter(s.write)
-	if err := s.check(ctx); err != nil {
-		return err
-	}
-	s.read, err = openReader(s.path)
-	return err
+	return readSQLite(where)
 }
 
-// openReader opens the file for reading only; it may be in use by a process.
-func openReader(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", dsn(path, "mode=ro", "_pragma=busy_timeout(2000)", "_pragma=query_only(ON)"))
-	if err != nil {
-		return nil, fmt.Errorf("open store %s for reading: %w", path, err)
-	}
-	db.SetMaxOpenConns(4)
-	return db, nil
+// IsPostgres tells the URL of a store that agents share from the path of a file.
+func IsPostgres(where string) bool {
+	return strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://")
 }
 
-// dsn builds a data source name; any path is a legal one.
-func dsn(path string, params ...string) string {
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + strings.Join(params, "&")
-}
-
-// takeLock holds an exclusive SQLite lock on a side file for as long as the
-// store is open. Such a lock ends with its process, however that ends.
-func (s *store) takeLock(ctx context.Context) error {
-	var err error
-	s.lock, err = sql.Open("sqlite", dsn(s.path+".lock", "_pragma=busy_timeout(0)"))
-	if err != nil {
-		return fmt.Errorf("lock store %s: %w", s.path, err)
-	}
-	if s.held, err = s.lock.Conn(ctx); err == nil {
-		_, err = s.held.ExecContext(ctx, "BEGIN EXCLUSIVE")
-	}
-	if err != nil {
-		if sqliteCode(err) == sqlite3.SQLITE_BUSY {
-			return fmt.Errorf("store %s is in use by another process: stop that one, or give this one a store of its own", s.path)
-		}
-		return fmt.Errorf("lock store %s: %w (remove %s.lock if it is damaged)", s.path, err, s.path)
+// checkPath refuses what was meant for a database, and may hold its password,
+// before it is shown as the path of a file.
+func checkPath(where string) error {
+	if strings.Contains(where, "://") || strings.Contains(where, "host=") || strings.Contains(where, "password=") {
+		return errors.New("the store is neither the path of a file nor postgres://user:password@host:port/database")
 	}
 	return nil
 }
 
-// check refuses a damaged file and one from a newer version, and makes the
-// tables in a new one.
-func (s *store) check(ctx context.Context) error {
-	var verdict string
-	err := s.write.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&verdict)
-	if code := sqliteCode(err); code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT {
-		verdict, err = err.Error(), nil
-	}
-	if err != nil {
-		return fmt.Errorf("open store %s: %w", s.path, err)
-	}
-	if verdict != "ok" {
-		return fmt.Errorf("store %[1]s is damaged: %[2]s: move %[1]s and the files beside it (-wal, -shm) away and start again; "+
-			"Alertmanager repeats what still fires", s.path, verdict)
-	}
-	var version int
-	if err := s.write.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
-		return fmt.Errorf("open store %s: %w", s.path, err)
-	}
-	switch {
-	case version == schemaVersion:
-		return nil
-	case version < 0 || version > schemaVersion:
-		return fmt.Errorf("store %s has version %d, this program knows version %d: run the version that wrote it, or give this one a store of its own",
-			s.path, version, schemaVersion)
-	}
-	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for _, step := range schemaSteps()[version:] {
-			if _, err := tx.ExecContext(ctx, step); err != nil {
-				return fmt.Errorf("create tables: %w", err)
-			}
-		}
-		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
-		return err
-	})
-}
+// maxTries is how often a change is made that the database calls off because of
+// what others did at the same time.
+const maxTries = 3
 
 // update runs f in a transaction, which it may share with others: all of it is
 // durable when update returns nil, and nothing of it otherwise. f must use the
-// context that it is given.
+// context that it is given, and may be called again.
 func (s *store) update(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
-	return s.committer.commit(ctx, f)
+	for try := 1; ; try++ {
+		err := s.committer.commit(ctx, f)
+		if try == maxTries || !calledOff(err) {
+			return err
+		}
+	}
 }
 
 // exec is update with one statement.
@@ -184,23 +134,15 @@ func (s *store) close() error {
 	if s.committer != nil {
 		s.committer.close()
 	}
-	if s.held != nil {
-		errs = append(errs, s.held.Close())
-	}
-	for _, db := range []*sql.DB{s.read, s.write, s.lock} {
+	for _, db := range []*sql.DB{s.read, s.write} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
 	}
-	return errors.Join(errs...)
-}
-
-// sqliteCode returns SQLite's primary result code, 0 if err is none of its.
-func sqliteCode(err error) int {
-	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff
+	for _, f := range s.closers {
+		errs = append(errs, f())
 	}
-	return 0
+	return errors.Join(errs...)
 }
 
 // stampLayout makes text order time order.

@@ -52,7 +52,7 @@ func TestStoreFaults(t *testing.T) {
 		}},
 		{"locked by another process", func(t *testing.T, in *Inbox) func() {
 			pragma(t, in, `PRAGMA busy_timeout = 20`)
-			other, err := sql.Open("sqlite", dsn(in.store.path, "_txlock=immediate"))
+			other, err := sql.Open("sqlite", sqliteDSN(in.store.name, "_txlock=immediate"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestStoreFaults(t *testing.T) {
 			if code != http.StatusServiceUnavailable || a.Reason != "store" {
 				t.Errorf("got %d %q, want 503 store", code, a.Reason)
 			}
-			if strings.Contains(a.Error, "SQL") || strings.Contains(a.Error, in.store.path) {
+			if strings.Contains(a.Error, "SQL") || strings.Contains(a.Error, in.store.name) {
 				t.Errorf("the answer tells too much: %q", a.Error)
 			}
 			mend()

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -14,6 +15,12 @@ func clip(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// storable makes untrusted text fit for a column of text, of at most n bytes:
+// Postgres takes neither NUL nor what is not UTF-8.
+func storable(s string, n int) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(clip(s, n), "\x00", ""), "")
 }
 
 // loggable makes untrusted text fit for a log line or an answer: bounded to n

@@ -2,12 +2,12 @@ package webhook
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 )
 
 // wakesHeld is how many wakes wait at most; a queue that is not woken looks by
@@ -32,13 +32,17 @@ func (in *Inbox) wakeAll() {
 	}
 }
 
-// wakingDriver is River's driver for SQLite, except for how River hears of new
-// jobs: the driver itself asks the database every 50 ms, over the one
-// connection that writes; as nobody else has the file open, it can be told.
+// wakingDriver is River's driver, except for how River hears of new jobs: by
+// itself it would ask SQLite every 50 ms, over the one connection that writes, or
+// hold one more connection to Postgres. Most jobs are worked on by the agent that
+// has put them in, which can be told; the others are found by looking.
 type wakingDriver struct {
-	*riversqlite.Driver
+	riverdriver.Driver[*sql.Tx]
 	wakes <-chan string
 }
+
+// SupportsListener implements riverdriver.Driver.
+func (wakingDriver) SupportsListener() bool { return true }
 
 // GetListener implements riverdriver.Driver.
 func (d wakingDriver) GetListener(p *riverdriver.GetListenenerParams) riverdriver.Listener {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 
 	"github.com/regpath/diagnose/playbooks"
 )
@@ -121,6 +120,8 @@ func backoff(attempts int) time.Duration {
 
 // Work implements river.Worker.
 func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs]) error {
+	ctx, unbind := w.inbox.lease.bind(ctx)
+	defer unbind()
 	in, row, err := w.begin(ctx, job.Args.Incident)
 	if errors.Is(err, sql.ErrNoRows) {
 		return river.JobCancel(err) // pruned
@@ -157,7 +158,7 @@ func (w *incidentWorker) begin(ctx context.Context, id string) (playbooks.Incide
 	var in playbooks.Incident
 	var row *incident
 	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET attempts = attempts + 1 WHERE id = ?`, id); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET attempts = attempts + 1 WHERE id = $1`, id); err != nil {
 			return fmt.Errorf("count attempt: %w", err)
 		}
 		var err error
@@ -185,11 +186,11 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
 	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := river.JobCompleteTx[*riversqlite.Driver](ctx, tx, job); err != nil {
-			return fmt.Errorf("complete job: %w", err)
+		if err := complete(ctx, tx, job); err != nil {
+			return err
 		}
 		var more bool
-		if err := tx.QueryRowContext(ctx, `UPDATE incidents SET worked = ?, attempts = 0, error = '' WHERE id = ? RETURNING worked < revision, severity`,
+		if err := tx.QueryRowContext(ctx, `UPDATE incidents SET worked = $1, attempts = 0, error = '' WHERE id = $2 RETURNING worked < revision, severity`,
 			row.revision, row.id).Scan(&more, &row.severity); err != nil {
 			return fmt.Errorf("record run: %w", err)
 		}
@@ -209,7 +210,7 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 func (w *incidentWorker) fail(ctx context.Context, id string, cause error) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	if err := w.inbox.store.exec(ctx, `UPDATE incidents SET error = ? WHERE id = ?`, clip(cause.Error(), 500), id); err != nil {
+	if err := w.inbox.store.exec(ctx, `UPDATE incidents SET error = $1 WHERE id = $2`, storable(cause.Error(), 500), id); err != nil {
 		return fmt.Errorf("note failure: %w", err)
 	}
 	return nil
@@ -232,7 +233,7 @@ func (m *memo) Get(ctx context.Context, key string) ([]byte, bool, error) {
 // recall reads what a memo keeps.
 func recall(ctx context.Context, q queryer, incident, key string) ([]byte, bool, error) {
 	var value []byte
-	err := q.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = ? AND key = ?`, incident, key).Scan(&value)
+	err := q.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = $1 AND key = $2`, incident, key).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
@@ -249,8 +250,8 @@ func (m *memo) Put(ctx context.Context, key string, value []byte) error {
 	if value == nil {
 		value = []byte{}
 	}
-	if err := m.inbox.store.exec(ctx, `INSERT INTO memos (incident, key, value) VALUES (?, ?, ?)
-		ON CONFLICT DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
+	if err := m.inbox.store.exec(ctx, `INSERT INTO memos (incident, key, value) VALUES ($1, $2, $3)
+		ON CONFLICT (incident, key) DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
 		return fmt.Errorf("keep memo %s: %w", key, err)
 	}
 	return nil

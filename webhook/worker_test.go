@@ -165,7 +165,7 @@ func TestBackoff(t *testing.T) {
 // was done is kept although the work is cancelled before it is written down.
 func TestStopHandsBack(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "store.db")
+	path := newStore(t)
 	first := &fakeWorker{do: func(ctx context.Context, _ playbooks.Incident, memo Memo) error {
 		<-ctx.Done()
 		if err := memo.Put(ctx, "receipt", []byte("posted")); err != nil {
@@ -211,7 +211,7 @@ func TestStopWaits(t *testing.T) {
 		cut.Store(ctx.Err() != nil)
 		return nil
 	}}
-	path := filepath.Join(t.TempDir(), "store.db")
+	path := newStore(t)
 	in := openInboxAt(t, path, Options{Worker: w, Grace: time.Minute})
 	start(t, in)
 	wantPost(t, newHandler(in), "v35-firing-single.json", Opened)
@@ -301,10 +301,10 @@ func TestPrune(t *testing.T) {
 // TestGivenUp: what River has given up is tried again by the next process.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "store.db")
+	path := newStore(t)
 	in := openInboxAt(t, path, Options{})
 	wantPost(t, newHandler(in), "v35-firing-single.json", Opened)
-	if _, err := in.store.write.ExecContext(t.Context(), `UPDATE river_job SET state = 'discarded', finalized_at = datetime('now') WHERE kind = 'incident'`); err != nil {
+	if _, err := in.store.write.ExecContext(t.Context(), `UPDATE river_job SET state = 'discarded', finalized_at = CURRENT_TIMESTAMP WHERE kind = 'incident'`); err != nil {
 		t.Fatal(err)
 	}
 	stop(t, in)
@@ -319,7 +319,7 @@ func TestGivenUp(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "store.db")
+	path := newStore(t)
 	in := openInboxAt(t, path, Options{})
 	h := newHandler(in)
 	post(t, h, message("open", nil, firing("a", 5)))
@@ -346,7 +346,7 @@ func TestList(t *testing.T) {
 			t.Errorf("List(%+v): got %d rows, %v, want %d", tt.f, len(rows), err, tt.want)
 		}
 	}
-	if _, err := List(t.Context(), path+".no", Filter{}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := List(t.Context(), filepath.Join(t.TempDir(), "none.db"), Filter{}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("List without a store: got %v, want an error", err)
 	}
 }

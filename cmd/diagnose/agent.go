@@ -67,7 +67,10 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	}
 	runner := &playbooks.Runner{Logger: logger, Window: c.Window, Recorder: a.recorders.of}
 	l := &line{runs: newRuns(runner), routing: a.routing.Load, sinks: sinks, logger: logger}
-	a.inbox, err = webhook.Open(ctx, c.Store, webhook.Options{
+	if err := c.Store.resolve(); err != nil {
+		return nil, fmt.Errorf("store: %w", err)
+	}
+	a.inbox, err = webhook.Open(ctx, c.Store.Reveal(), webhook.Options{
 		Worker:   l,
 		Workers:  incidentsAtOnce,
 		Urgent:   func(severity string) bool { return a.routing.Load().urgent(severity) },

@@ -192,7 +192,7 @@ func storeOf(t *testing.T, config string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c.Store
+	return c.Store.Reveal()
 }
 
 // ask makes a request and returns the answer, headers and all.

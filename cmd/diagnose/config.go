@@ -18,8 +18,9 @@ import (
 type config struct {
 	// Listen is the address of the webhook and the agent's own metrics.
 	Listen string `yaml:"listen"`
-	// Store is the file of the durable inbox.
-	Store   string        `yaml:"store"`
+	// Store is the file of the durable inbox or, for several agents that share it,
+	// a postgres:// URL.
+	Store   secret        `yaml:"store"`
 	Webhook webhookConfig `yaml:"webhook"`
 	// Targets are the services to diagnose; the first is the default.
 	Targets []targetConfig `yaml:"targets"`

@@ -39,7 +39,7 @@ running. With an ID it shows that incident and its report.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, "config", "", "configuration file, which names the store")
-	fs.StringVar(&f.store, "store", "", "the store itself")
+	fs.StringVar(&f.store, "store", "", "the file of the store itself")
 	fs.StringVar(&f.state, "state", "", "only open or resolved ones")
 	fs.BoolVar(&f.pending, "pending", false, "only those with news that has not been worked through")
 	fs.BoolVar(&f.undelivered, "undelivered", false, "only those with news that a sink has not been told")
@@ -63,7 +63,7 @@ func (f *incidentsFlags) run(ctx context.Context, id string, std streams) error 
 	case f.stats:
 		return f.writeStats(ctx, store, rows, std.out)
 	case id != "" && len(rows) == 0:
-		return fmt.Errorf("no incident %q in %s", id, store)
+		return fmt.Errorf("no incident %q in the store", id)
 	case id != "":
 		return f.showOne(ctx, store, rows[0], std.out)
 	case f.output == "json":
@@ -95,10 +95,13 @@ func (f *incidentsFlags) resolve(id string) (string, webhook.Filter, error) {
 	if err != nil {
 		return "", filter, err
 	}
-	if c.Store == "" {
+	if !c.Store.given() {
 		return "", filter, fmt.Errorf("%s: names no store", f.config)
 	}
-	return c.Store, filter, nil
+	if err := c.Store.resolve(); err != nil {
+		return "", filter, fmt.Errorf("%s: store: %w", f.config, err)
+	}
+	return c.Store.Reveal(), filter, nil
 }
 
 // showOne writes one incident with its report, if there is one.

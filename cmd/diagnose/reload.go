@@ -76,13 +76,16 @@ func (c *config) restartFor(inForce *config) error {
 			return fmt.Errorf("notify[%d].%w", i, err)
 		}
 	}
+	if err := c.Store.resolve(); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
 	var fields []string
 	for _, f := range []struct {
 		name string
 		same bool
 	}{
 		{"listen", c.Listen == inForce.Listen},
-		{"store", c.Store == inForce.Store},
+		{"store", c.Store.Reveal() == inForce.Store.Reveal()},
 		{"notify", reflect.DeepEqual(c.Notify, inForce.Notify)},
 		{"window", c.Window == inForce.Window},
 		{"recorder", c.Recorder == inForce.Recorder},

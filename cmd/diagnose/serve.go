@@ -51,8 +51,8 @@ func serve(ctx context.Context, path string, std streams) error {
 // validateServe says what `serve` needs and `run` does not.
 func (c *config) validateServe() error {
 	var errs []error
-	if c.Store == "" {
-		errs = append(errs, errors.New("store: is needed, a file such as /var/lib/diagnose/diagnose.db"))
+	if !c.Store.given() {
+		errs = append(errs, errors.New("store: is needed, a file such as /var/lib/diagnose/diagnose.db, or a postgres:// URL that several agents share"))
 	}
 	if len(c.Webhook.Tokens) == 0 {
 		errs = append(errs, errors.New("webhook.tokens: is needed, as [{env: DIAGNOSE_TOKEN}]; Alertmanager sends it as authorization.credentials"))
