@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/regpath/diagnose/reference/fault"
+	"github.com/regpath/diagnose/reference/load"
 )
 
 // counted is a fault that counts its switches and can refuse.
@@ -147,5 +150,61 @@ func TestScenarios(t *testing.T) {
 		if s.Load.Names != 20_000 || s.Load.Duration != time.Minute {
 			t.Errorf("%s: load %+v, want the names and time given", s.Name, s.Load)
 		}
+	}
+}
+
+// TestLoads sends what is sent without a fault, for a moment, and looks at what
+// arrives: bots register much and check free names, a promotion brings many
+// checks of free names and few registrations.
+func TestLoads(t *testing.T) {
+	t.Parallel()
+	want := map[string]struct{ rate, register, takenChecks float64 }{
+		"bot-flood": {1500, 0.3, 0.3}, "promotion": {5000, 0.01, 0.1},
+	}
+	loads := fault.Loads(100, 300*time.Millisecond)
+	if len(loads) != len(want) {
+		t.Errorf("%d loads, want %d", len(loads), len(want))
+	}
+	for _, l := range loads {
+		t.Run(l.Name, func(t *testing.T) {
+			t.Parallel()
+			var registrations, taken, checks atomic.Int64
+			existing := map[string]bool{}
+			for i := range 100 {
+				existing[load.Name(i)] = true
+			}
+			server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				switch name := r.URL.Query().Get("name"); {
+				case r.Method == http.MethodPost:
+					registrations.Add(1)
+				case existing[name]:
+					taken.Add(1)
+					fallthrough
+				default:
+					checks.Add(1)
+				}
+			}))
+			t.Cleanup(server.Close)
+			w := want[l.Name]
+			if l.Load.Rate != w.rate || l.Fault != "" || l.Cause != "" || l.Help == "" {
+				t.Errorf("load %+v, want a rate of %g and no fault to find", l, w.rate)
+			}
+			r, err := load.Run(t.Context(), server.URL, l.Load)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := uint64(registrations.Load() + checks.Load()); got == 0 || got > r.Sent {
+				t.Fatalf("%d requests arrived, %d were sent", got, r.Sent)
+			}
+			near := func(what string, part, of int64, want float64) {
+				t.Helper()
+				got := float64(part) / float64(of)
+				if spread := 5 * math.Sqrt(want*(1-want)/float64(of)); math.Abs(got-want) > spread {
+					t.Errorf("%s: %.3f of %d, want %.3f ± %.3f", what, got, of, want, spread)
+				}
+			}
+			near("registrations", registrations.Load(), registrations.Load()+checks.Load(), w.register)
+			near("taken names", taken.Load(), checks.Load(), w.takenChecks)
+		})
 	}
 }

@@ -33,6 +33,11 @@ type Patient struct {
 	SetClock func(by time.Duration)
 	// HoldShard takes a connection out of the pool of one shard; nil where that cannot be.
 	HoldShard func(ctx context.Context) (giveBack func(), err error)
+	// Twin runs a second instance with the machine number of this one, which
+	// registers whenever this one does; stop ends it.
+	Twin func(ctx context.Context) (stop func(), err error)
+	// Crowd lets many try to register the name, over HTTP; stop ends it.
+	Crowd func(ctx context.Context, name string, perSecond float64) (stop func(), err error)
 	// Redis and Shard are servers that may be stopped; nil where the checker
 	// does not own them.
 	Redis, Shard *Server
@@ -73,6 +78,8 @@ func Known(p Patient) []Fault {
 		syncFollowUps(p),
 		stateBypass(p),
 		clippedNames(p),
+		workerCollision(p),
+		hotName(p),
 	}
 	if p.HoldShard != nil {
 		faults = append(faults, shardPoolLeak(p))

@@ -3,6 +3,7 @@ package fault
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"sync"
@@ -161,5 +162,27 @@ func stateBypass(p Patient) Fault {
 		Name: "state-bypass", Help: "somebody frees names by SQL, behind the service: without an event, a cool-down, or a cache that hears of it",
 		On:  func(ctx context.Context) (err error) { restore, err = p.Bypass(ctx); return err },
 		Off: func(ctx context.Context) error { return restore(ctx) },
+	}
+}
+
+// workerCollision needs no recorded change here: it is the other instance that
+// was given a number which is not its own.
+func workerCollision(p Patient) Fault {
+	return running("worker-id-collision", "a second instance has the machine number of this one: both give out the same user ids", p.Twin)
+}
+
+// hotName is a fault without a mistake: everybody wants one name.
+func hotName(p Patient) Fault {
+	help := fmt.Sprintf("%g times a second somebody tries to register the name %q, and one shard bears it", hotPerSecond, HotName)
+	return running("hot-name", help, func(ctx context.Context) (func(), error) { return p.Crowd(ctx, HotName, hotPerSecond) })
+}
+
+// running is a fault that lasts as long as something runs.
+func running(name, help string, start func(context.Context) (stop func(), err error)) Fault {
+	var stop func()
+	return Fault{
+		Name: name, Help: help,
+		On:  func(ctx context.Context) (err error) { stop, err = start(context.WithoutCancel(ctx)); return err },
+		Off: func(context.Context) error { stop(); return nil },
 	}
 }

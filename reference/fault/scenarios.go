@@ -18,6 +18,7 @@ type Scenario struct {
 	// the checker is well.
 	Cause string
 	// Fault is the fault to switch on; empty when the load alone is the trouble.
+	// The fault hot-name brings its own, for whoever switches by hand.
 	Fault string
 	// Load runs from before the fault to after the diagnosis.
 	Load load.Profile
@@ -33,6 +34,9 @@ const (
 	zipf          = 0.7
 	// clients is from how many addresses it comes.
 	clients = 64
+	// hotPerSecond is how often somebody wants the hot name: about as often as
+	// all other requests reach one shard together.
+	hotPerSecond = 500.0
 )
 
 // Loads returns what may be asked of a checker beside the scenarios, with no fault
@@ -83,7 +87,7 @@ func Scenarios(names int, duration time.Duration) []Scenario {
 		},
 		{
 			Name: "hot-name", Help: "everybody tries to register the same name, and one shard bears it",
-			Cause: "hot-name", Load: hot(500),
+			Cause: "hot-name", Load: hot(hotPerSecond),
 		},
 		{
 			Name: "redis-pool", Help: "Redis is further away than it was and the pool too small for the way",

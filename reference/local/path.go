@@ -217,7 +217,7 @@ func (p *Path) start(ctx context.Context, o Options) error {
 	}
 	if o.Faults {
 		patient.Service = p.Service
-		patient.Bypass = p.bypass
+		patient.Bypass, patient.Crowd = p.bypass, p.startCrowd
 		client := newClient(layers.Redis.Options(), 1)
 		p.onClose(client.Close)
 		patient.Expire = func(ctx context.Context) error { return expire(ctx, client) }

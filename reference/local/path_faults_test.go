@@ -21,7 +21,10 @@ func TestFaults(t *testing.T) {
 		t.Run(fmt.Sprintf("real=%v", servers), func(t *testing.T) {
 			t.Parallel()
 			const names = 2000
-			p := &patient{T: t, Path: startPath(t, local.Options{Real: servers, Shards: 2, Names: names, LocalCache: 100, Faults: true}), client: http.Client{Timeout: time.Minute}}
+			profiles := newFollower(t)
+			p := &patient{T: t, client: http.Client{Timeout: time.Minute}, Path: startPath(t, local.Options{
+				Real: servers, Shards: 2, Names: names, LocalCache: 100, FollowUpURL: profiles.url, Faults: true,
+			})}
 			defer p.client.CloseIdleConnections()
 
 			profile := load.Profile{Rate: 400, Duration: 10 * time.Minute, Workers: 128, Names: names, TakenShare: 0.9, RegisterShare: 0.02}
@@ -45,16 +48,16 @@ func TestFaults(t *testing.T) {
 			p.redisPoolTaken()
 			p.redisDown()
 			p.shardDown(servers)
-			known := 21
+			known := 23
 			if servers {
 				p.shardPoolLeak()
-				known = 22
+				known = 24
 			}
 			p.errorBurst()
 			p.cacheStampede()
-			p.trustFree()
 			p.clockRollback()
-			p.syncFollowUps()
+			p.syncFollowUps(profiles)
+			p.workerCollision(servers)
 			var all struct{ Faults []fault.State }
 			p.call(http.MethodGet, "/debug/fault/", "", http.StatusOK, &all)
 			if len(all.Faults) != known {

@@ -48,7 +48,9 @@ func (p *Path) openIDs(ctx context.Context, o Options, way cache.RedisOptions, p
 		})
 		machine = lease
 	}
-	ids, err := id.New(machine, wall.now)
+	shared := &sharedNumber{Machine: machine}
+	patient.Twin = func(ctx context.Context) (func(), error) { return p.startTwin(ctx, shared, wall.now) }
+	ids, err := id.New(shared, wall.now)
 	return ids, machine.Number(), err
 }
 

@@ -164,6 +164,16 @@ func (w wire) tells(such func(wireError) bool) bool {
 	return slices.ContainsFunc(w.Errors.Errors, such)
 }
 
+// count counts such errors.
+func (w wire) count(such func(wireError) bool) (n int) {
+	for _, e := range w.Errors.Errors {
+		if such(e) {
+			n++
+		}
+	}
+	return n
+}
+
 // registers registers the name until the answer is the one wanted.
 func (p *patient) registers(name string, want int) {
 	p.Helper()
