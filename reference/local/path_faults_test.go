@@ -27,7 +27,7 @@ func TestFaults(t *testing.T) {
 			})}
 			defer p.client.CloseIdleConnections()
 
-			profile := load.Profile{Rate: 400, Duration: 10 * time.Minute, Workers: 128, Names: names, TakenShare: 0.9, RegisterShare: 0.02}
+			profile := load.Profile{Rate: 150, Duration: 10 * time.Minute, Workers: 128, Names: names, TakenShare: 0.9, RegisterShare: 0.02}
 			ctx, stop := context.WithCancel(t.Context())
 			loaded := make(chan struct{})
 			go func() {

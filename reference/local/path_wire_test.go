@@ -174,10 +174,17 @@ func (w wire) count(such func(wireError) bool) (n int) {
 	return n
 }
 
-// registers registers the name until the answer is the one wanted.
+// registers registers the name until the answer is the one wanted. An attempt whose outcome stayed open may have won: the
+// next one is told "taken".
 func (p *patient) registers(name string, want int) {
 	p.Helper()
-	p.eventually(fmt.Sprintf("registration of %s answered with %d", name, want), func(wire) bool { return p.register(name) == want })
+	open := false
+	p.eventually(fmt.Sprintf("registration of %s answered with %d", name, want), func(wire) bool {
+		got := p.register(name)
+		won := want == http.StatusCreated && open && got == http.StatusConflict
+		open = open || got == http.StatusServiceUnavailable
+		return got == want || won
+	})
 }
 
 // register tries to register a name and returns the status.
