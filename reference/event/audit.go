@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/regpath/diagnose/reference/name"
@@ -39,43 +40,100 @@ func NewAudit(ctx context.Context, db *sql.DB, report func(error)) (*Audit, erro
 }
 
 // Handle is a [Handler]. The table's key sees to it that a repeated event adds nothing and is judged once.
-func (a *Audit) Handle(ctx context.Context, e Event) error {
-	before, err := a.before(ctx, e)
-	if err != nil {
-		return Unavailable(fmt.Errorf("audit: %w", err))
-	}
-	done, err := a.db.ExecContext(ctx, `INSERT INTO audit (shard, id, type, username, user_id, at_micros)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`, e.Shard, e.ID, e.Type, e.Name, e.UserID, e.At.UnixMicro())
-	if err != nil {
-		return Unavailable(fmt.Errorf("audit: %w", err))
-	}
-	added, err := done.RowsAffected()
-	if err != nil {
-		return Unavailable(fmt.Errorf("audit: %w", err))
-	}
-	if added > 0 && !follows(before, e.Type) {
-		if before == "" {
-			before = "no event"
+func (a *Audit) Handle(ctx context.Context, e Event) error { return a.HandleAll(ctx, []Event{e}) }
+
+// HandleAll handles several events at once; see [ConsumerOptions.HandleAll].
+func (a *Audit) HandleAll(ctx context.Context, events []Event) error {
+	for len(events) > 0 {
+		n := differing(events)
+		if err := a.add(ctx, events[:n]); err != nil {
+			return Unavailable(fmt.Errorf("audit: %w", err))
 		}
-		a.unexplained.Add(1)
-		a.report(fmt.Errorf("%w: %s follows %s", ErrUnexplained, e.Type, before))
+		events = events[n:]
 	}
 	return nil
+}
+
+// differing is how many of the first events are about different names. What a statement sees of the rows that it adds
+// itself differs from database to database.
+func differing(events []Event) int {
+	seen := make(map[string]struct{}, len(events))
+	for i, e := range events {
+		if _, again := seen[e.Name]; again {
+			return i
+		}
+		seen[e.Name] = struct{}{}
+	}
+	return len(events)
 }
 
 // Unexplained counts the moves that cannot be, since the start.
 func (a *Audit) Unexplained() uint64 { return a.unexplained.Load() }
 
-// before is the type of the name's event before e, empty if there is none. It goes by the time of the move, for events of
-// a bucket that has moved come from two shards.
-func (a *Audit) before(ctx context.Context, e Event) (kind string, err error) {
-	err = a.db.QueryRowContext(ctx, `SELECT type FROM audit
-		WHERE username = $1 AND (at_micros < $2 OR at_micros = $2 AND shard = $3 AND id < $4)
-		ORDER BY at_micros DESC, id DESC LIMIT 1`, e.Name, e.At.UnixMicro(), e.Shard, e.ID).Scan(&kind)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
+// moveKey identifies an event.
+type moveKey struct {
+	shard string
+	id    int64
+}
+
+// add adds events of different names in one statement, and judges those that are new.
+func (a *Audit) add(ctx context.Context, events []Event) error {
+	args := make([]any, 0, 6*len(events))
+	for _, e := range events {
+		args = append(args, e.Shard, e.ID, e.Type, e.Name, e.UserID, e.At.UnixMicro())
 	}
-	return kind, err
+	rows, err := a.db.QueryContext(ctx, addStatement(len(events)), args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close() //nolint:errcheck // Err tells
+	before := make(map[moveKey]string, len(events))
+	for rows.Next() {
+		var key moveKey
+		var kind string
+		if err := rows.Scan(&key.shard, &key.id, &kind); err != nil {
+			return err
+		}
+		before[key] = kind
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, e := range events {
+		if kind, added := before[moveKey{e.Shard, e.ID}]; added {
+			a.judge(kind, e)
+		}
+	}
+	return nil
+}
+
+// addStatement adds n rows and returns, of those that are new, the type of the name's event before, empty if there is none.
+// It goes by the time of the move, for events of a bucket that has moved come from two shards.
+func addStatement(n int) string {
+	var s strings.Builder
+	s.WriteString("INSERT INTO audit (shard, id, type, username, user_id, at_micros) VALUES ")
+	for i := range n {
+		if i > 0 {
+			s.WriteByte(',')
+		}
+		fmt.Fprintf(&s, "($%d,$%d,$%d,$%d,$%d,$%d)", 6*i+1, 6*i+2, 6*i+3, 6*i+4, 6*i+5, 6*i+6)
+	}
+	s.WriteString(` ON CONFLICT DO NOTHING RETURNING shard, id, coalesce((SELECT b.type FROM audit AS b
+		WHERE b.username = audit.username AND (b.at_micros < audit.at_micros
+			OR b.at_micros = audit.at_micros AND b.shard = audit.shard AND b.id < audit.id)
+		ORDER BY b.at_micros DESC, b.id DESC LIMIT 1), '')`)
+	return s.String()
+}
+
+func (a *Audit) judge(before string, e Event) {
+	if follows(before, e.Type) {
+		return
+	}
+	if before == "" {
+		before = "no event"
+	}
+	a.unexplained.Add(1)
+	a.report(fmt.Errorf("%w: %s follows %s", ErrUnexplained, e.Type, before))
 }
 
 // follows says whether a name's life has that move. A name without an event may have been loaded with an owner, and by

@@ -107,47 +107,78 @@ func unexpected(t *testing.T) func(error) { return func(err error) { t.Errorf("r
 
 // checkUnexplained lets names change behind the service: the next event of each tells.
 func checkUnexplained(t *testing.T, db *sql.DB) {
-	var reported []string
-	audit, err := event.NewAudit(t.Context(), db, func(err error) {
-		if !errors.Is(err, event.ErrUnexplained) {
-			t.Errorf("reported %v, want %v", err, event.ErrUnexplained)
-		}
-		reported = append(reported, err.Error())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, began := int64(100), time.Unix(1000, 0)
-	happens := func(name string, after time.Duration, kinds ...string) {
-		t.Helper()
-		for _, kind := range kinds {
-			id++
-			for range 2 { // at least once
-				e := event.Event{ID: id, Shard: "shard0", Type: "USERNAME_" + kind, Name: name, UserID: 1, At: began.Add(after)}
-				if err := audit.Handle(t.Context(), e); err != nil {
-					t.Fatal(err)
+	ways := map[string]func(context.Context, *event.Audit, []event.Event) error{
+		"one by one": func(ctx context.Context, a *event.Audit, events []event.Event) error {
+			for _, e := range events {
+				if err := a.Handle(ctx, e); err != nil {
+					return err
 				}
 			}
-		}
+			return nil
+		},
+		"all at once": func(ctx context.Context, a *event.Audit, events []event.Event) error { return a.HandleAll(ctx, events) },
 	}
-	happens("well", 0, "CLAIMED", "LOCKED", "RELEASED", "AVAILABLE", "CLAIMED", "RELEASED", "AVAILABLE")
-	happens("loaded", 0, "RELEASED", "AVAILABLE")
-	happens("late", time.Second, "RELEASED") // its bucket has moved: the event before comes from elsewhere, and later
-	happens("late", 0, "CLAIMED")
-	happens("late", 2*time.Second, "AVAILABLE", "BLESSED", "CLAIMED")
-	if len(reported) > 0 {
-		t.Errorf("reported %q, want nothing", reported)
-	}
-	happens("freed", 0, "CLAIMED", "AVAILABLE", "CLAIMED")
-	happens("loaded and freed", 0, "AVAILABLE")
-	happens("deleted", 0, "CLAIMED", "CLAIMED")
-	want := []string{
-		"a name's state was changed behind the service: USERNAME_AVAILABLE follows USERNAME_CLAIMED",
-		"a name's state was changed behind the service: USERNAME_AVAILABLE follows no event",
-		"a name's state was changed behind the service: USERNAME_CLAIMED follows USERNAME_CLAIMED",
-	}
-	if !slices.Equal(reported, want) || audit.Unexplained() != 3 {
-		t.Errorf("reported %q, %d in all, want %q", reported, audit.Unexplained(), want)
+	for way, handle := range ways {
+		t.Run(way, func(t *testing.T) {
+			var reported []string
+			audit, err := event.NewAudit(t.Context(), db, func(err error) {
+				if !errors.Is(err, event.ErrUnexplained) {
+					t.Errorf("reported %v, want %v", err, event.ErrUnexplained)
+				}
+				reported = append(reported, err.Error())
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, began := int64(100), time.Unix(1000, 0)
+			var turns [][]event.Event // the first event of each name, the second of each, and so on
+			happened := map[string]int{}
+			happens := func(name string, after time.Duration, kinds ...string) {
+				for _, kind := range kinds {
+					id++
+					turn := happened[name]
+					happened[name]++
+					if turn == len(turns) {
+						turns = append(turns, nil)
+					}
+					turns[turn] = append(turns[turn], event.Event{ID: id, Shard: "shard of " + way, Type: "USERNAME_" + kind, Name: name + way, UserID: 1, At: began.Add(after)})
+				}
+			}
+			all := func() {
+				t.Helper()
+				for range 2 { // at least once
+					if err := handle(t.Context(), audit, slices.Concat(turns...)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				turns, happened = nil, map[string]int{}
+			}
+			happens("well", 0, "CLAIMED", "LOCKED", "RELEASED", "AVAILABLE", "CLAIMED", "RELEASED", "AVAILABLE")
+			happens("loaded", 0, "RELEASED", "AVAILABLE")
+			happens("late", time.Second, "RELEASED") // its bucket has moved: the event before comes from elsewhere, and later
+			happens("late", 0, "CLAIMED")
+			happens("late", 2*time.Second, "AVAILABLE", "BLESSED", "CLAIMED")
+			all()
+			if len(reported) > 0 {
+				t.Errorf("reported %q, want nothing", reported)
+			}
+			happens("freed", 0, "CLAIMED", "AVAILABLE", "CLAIMED")
+			happens("loaded and freed", 0, "AVAILABLE")
+			happens("deleted", 0, "CLAIMED", "CLAIMED")
+			all()
+			slices.Sort(reported)
+			want := []string{
+				"a name's state was changed behind the service: USERNAME_AVAILABLE follows USERNAME_CLAIMED",
+				"a name's state was changed behind the service: USERNAME_AVAILABLE follows no event",
+				"a name's state was changed behind the service: USERNAME_CLAIMED follows USERNAME_CLAIMED",
+			}
+			if !slices.Equal(reported, want) || audit.Unexplained() != 3 {
+				t.Errorf("reported %q, %d in all, want %q", reported, audit.Unexplained(), want)
+			}
+			if rows := count(t, db, "SELECT count(*) FROM audit WHERE shard = 'shard of "+way+"'"); rows != 20 {
+				t.Errorf("%d rows, want one for each of 20 events", rows)
+			}
+		})
 	}
 }
 

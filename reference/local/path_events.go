@@ -93,12 +93,13 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 	for _, g := range []struct {
 		group, target, what string
 		handle              event.Handler
+		all                 func(context.Context, []event.Event) error
 	}{
-		{auditGroup, auditGroup, "", l.Audit.Handle},
-		{profileGroup, "profile-service", "registration follow-up failed: ", l.FollowUps.Handle},
-		{welcomeGroup, "welcome-service", "registration follow-up failed: ", welcome.Handle},
+		{auditGroup, auditGroup, "", l.Audit.Handle, l.Audit.HandleAll},
+		{profileGroup, "profile-service", "registration follow-up failed: ", l.FollowUps.Handle, nil},
+		{welcomeGroup, "welcome-service", "registration follow-up failed: ", welcome.Handle, nil},
 	} {
-		c, err := e.consumer(g.group, g.handle, e.report(g.target, g.what), func(*event.ConsumerOptions) {})
+		c, err := e.consumer(g.group, g.handle, e.report(g.target, g.what), func(o *event.ConsumerOptions) { o.HandleAll = g.all })
 		if err != nil {
 			return nil, err
 		}

@@ -49,7 +49,7 @@ func (p *Path) openIDs(ctx context.Context, o Options, way cache.RedisOptions, p
 		machine = lease
 	}
 	shared := &sharedNumber{Machine: machine}
-	patient.Twin = func(ctx context.Context) (func(), error) { return p.startTwin(ctx, shared, wall.now) }
+	patient.Twin = func(ctx context.Context) (func(), error) { return p.startTwin(ctx, shared, failed) }
 	ids, err := id.New(shared, wall.now)
 	return ids, machine.Number(), err
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/regpath/diagnose/reference"
 	"github.com/regpath/diagnose/reference/id"
 	"github.com/regpath/diagnose/reference/shard"
 )
@@ -16,14 +17,14 @@ import (
 type sharedNumber struct {
 	id.Machine
 
-	twin atomic.Pointer[func()]
+	twin atomic.Pointer[func(at time.Time)]
 }
 
 // Used implements [id.Machine]. It is called in the millisecond of the id, which is the twin's moment.
 func (s *sharedNumber) Used(at time.Time) {
 	s.Machine.Used(at)
 	if register := s.twin.Load(); register != nil {
-		(*register)()
+		(*register)(at)
 	}
 }
 
@@ -35,10 +36,11 @@ const (
 )
 
 // startTwin runs what matters of a second instance with the machine number of this one: a generator of ids, and users who
-// register there, each at the moment at which one registers here. Where two users with one id meet on a shard, its index
-// refuses one of them; on two shards nobody notices.
-func (p *Path) startTwin(ctx context.Context, number *sharedNumber, now func() time.Time) (stop func(), err error) {
-	ids, err := id.New(id.Fixed(number.Number()), now)
+// register there, each in the millisecond in which one registers here. Where two users with one id meet on a shard, its index
+// refuses the later one, who may be either, and failed is told; on two shards nobody notices.
+func (p *Path) startTwin(ctx context.Context, number *sharedNumber, failed func(reference.Failure)) (stop func(), err error) {
+	var clock time.Time // as exact as this one's
+	ids, err := id.New(id.Fixed(number.Number()), func() time.Time { return clock })
 	if err != nil {
 		return nil, err
 	}
@@ -50,16 +52,20 @@ func (p *Path) startTwin(ctx context.Context, number *sharedNumber, now func() t
 		for n := 0; ; n++ {
 			select {
 			case user := <-users:
-				p.registerAtTwin(ctx, fmt.Sprintf("twin%s.%d", began, n), user)
+				name := fmt.Sprintf("twin%s.%d", began, n)
+				if err := p.registerAtTwin(ctx, name, user); err != nil && ctx.Err() == nil {
+					failed(reference.Failure{Layer: reference.Shard, Target: p.shardOf(name), Err: err})
+				}
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	register := func() {
+	register := func(at time.Time) {
+		clock = at
 		user, err := ids.Next(ctx)
 		if err != nil {
-			return // its clock is this one's, and wrong
+			return
 		}
 		select {
 		case users <- user:
@@ -74,12 +80,17 @@ func (p *Path) startTwin(ctx context.Context, number *sharedNumber, now func() t
 	}, nil
 }
 
-// registerAtTwin claims a name past the counters of this instance. What comes of it is told to the twin's users.
-func (p *Path) registerAtTwin(ctx context.Context, name string, user int64) {
+func (p *Path) shardOf(name string) string {
+	return "shard" + strconv.Itoa(p.Service.Shards.Owner(name))
+}
+
+// registerAtTwin claims a name. The shard's errors count, for it is the same shard.
+func (p *Path) registerAtTwin(ctx context.Context, name string, user int64) error {
 	ctx, cancel := context.WithTimeout(ctx, twinTimeout)
 	defer cancel()
-	at := p.Service.Shards.Owner(name)
-	if won, err := p.Service.Shards.Store(at).Claim(ctx, shard.Claim{Name: name, UserID: user, At: time.Now()}); won && err == nil {
-		p.Service.Relay.Wake(at)
+	won, err := p.Service.Shards.Claim(ctx, shard.Claim{Name: name, UserID: user, At: time.Now()})
+	if won && err == nil {
+		p.Service.Relay.Wake(p.Service.Shards.Owner(name))
 	}
+	return err
 }
