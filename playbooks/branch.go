@@ -48,7 +48,7 @@ func (v *vocabulary) branch(tree *ast.AST, e ast.Expr) (*branch, error) {
 		}
 	}
 	part := ast.NewCheckedAST(ast.NewAST(e, tree.SourceInfo()), tree.TypeMap(), tree.ReferenceMap())
-	program, err := v.env.PlanProgram(part, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxConditionCost))
+	program, err := v.env.PlanProgram(part, cel.EvalOptions(cel.OptPartialEval))
 	if err != nil {
 		return nil, fmt.Errorf("part of the condition: %w", err)
 	}

@@ -99,12 +99,16 @@ func weigh(h *Hypothesis, s *sights) *trial {
 		case open:
 			t.open = append(t.open, c.Condition)
 		}
+		if t.state == refuted {
+			return t
+		}
 	}
 	for _, c := range h.Against {
 		signal := Signal{Condition: c.fill(s), Weight: 1}
 		switch c.holds(s) {
 		case yes:
 			t.refute(c, signal.Condition, s)
+			return t
 		case no:
 			signal.Condition = "not (" + signal.Condition + ")"
 			t.agree = append(t.agree, signal)
@@ -112,7 +116,7 @@ func weigh(h *Hypothesis, s *sights) *trial {
 			t.unknown = append(t.unknown, signal)
 		}
 	}
-	if t.state != refuted && len(t.open) > 0 {
+	if len(t.open) > 0 {
 		t.state = undecided
 	}
 	for _, l := range h.Limits {
@@ -138,11 +142,8 @@ func weigh(h *Hypothesis, s *sights) *trial {
 	return t
 }
 
-// refute rules the hypothesis out; the first word counts.
+// refute rules the hypothesis out, which ends its trial.
 func (t *trial) refute(c Clause, condition string, s *sights) {
-	if t.state == refuted {
-		return
-	}
 	t.state, t.refuting, t.refutation = refuted, condition, condition
 	t.refutation = c.Words.fillOr(condition, s)
 }

@@ -45,7 +45,8 @@ type observed struct {
 // observe puts the measurements in playbook order, whatever order they come
 // in, and sorts what is a number from what is not.
 func observe(p *Playbook, ms []Measurement) (*sights, error) {
-	s := &sights{steps: make([]sight, len(p.Steps)), known: map[string]observed{}, firstRows: map[string]string{}, truths: map[*Condition]truth{}}
+	facts := len(p.vocabulary.names)
+	s := &sights{steps: make([]sight, len(p.Steps)), known: make(map[string]observed, facts), firstRows: map[string]string{}, truths: map[*Condition]truth{}}
 	byStep := map[string]Measurement{}
 	for _, m := range ms {
 		if _, twice := byStep[m.Step]; twice { // which to believe would depend on their order
@@ -53,7 +54,7 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 		}
 		byStep[m.Step] = m
 	}
-	variables := map[string]any{}
+	variables := make(map[string]any, 2*facts)
 	for i, step := range p.Steps {
 		m, measured := byStep[step.ID]
 		delete(byStep, step.ID)
@@ -129,7 +130,7 @@ func sane(m Measurement, docs []probes.FactDoc) Measurement {
 		}
 		e.Missing = append(e.Missing, n)
 	}
-	seen := map[string]bool{}
+	seen := make(map[string]bool, len(facts))
 	for _, f := range facts {
 		f.Name, f.Unit = valid(f.Name), probes.Unit(valid(string(f.Unit)))
 		fault := ""

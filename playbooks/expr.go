@@ -19,7 +19,6 @@ import (
 const (
 	maxConditionBytes = 2000
 	maxConditionNodes = 300
-	maxConditionCost  = 1000
 )
 
 // truth is the outcome of a condition.
@@ -125,7 +124,7 @@ func (v *vocabulary) compile(text, scope string) (*Condition, []slip) {
 	if t := checked.OutputType(); !t.IsExactType(cel.BoolType) {
 		return nil, []slip{{line: 1, problem: fmt.Sprintf("condition is a %s, not true or false", t), expected: "a comparison such as bloom.fill_ratio > 0.5"}}
 	}
-	program, err := v.env.Program(checked, cel.EvalOptions(cel.OptPartialEval, cel.OptOptimize), cel.CostLimit(maxConditionCost))
+	program, err := v.env.Program(checked, cel.EvalOptions(cel.OptPartialEval, cel.OptOptimize))
 	if err != nil {
 		return nil, []slip{{line: 1, problem: err.Error()}}
 	}
