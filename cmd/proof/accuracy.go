@@ -102,6 +102,7 @@ func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	var s score
+	var failed []error // trials that could not be made; the others go on
 	started := time.Now()
 	for _, t := range a.trials() {
 		if a.list {
@@ -115,7 +116,14 @@ func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 		}
 		report, err := a.try(ctx, t, schema)
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			failed = append(failed, fmt.Errorf("%s: %w", t.name, err))
+			if _, err := fmt.Fprintf(out, "%-60s could not be made: %v\n", t.name, err); err != nil {
+				return err
+			}
+			continue
 		}
 		found := s.add(t.label, report)
 		if _, err := fmt.Fprintf(out, "%-60s found %-22s in %d ms\n", t.name, found, report.DurationMS); err != nil {
@@ -126,10 +134,13 @@ func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 	case a.list:
 		return nil
 	case s.runs == 0:
-		return errors.New("nothing was run")
+		return errors.Join(append(failed, errors.New("nothing was run"))...)
 	}
 	if err := s.print(out); err != nil {
 		return err
+	}
+	if len(failed) > 0 {
+		return errors.Join(failed...)
 	}
 	if s.wrong > 0 || s.halfBlindBad > 0 || float64(s.right) < a.minTop1*float64(s.runs) {
 		return fmt.Errorf("%d of %d runs did not name the injected cause, %d named another", s.runs-s.right, s.runs, s.wrong)
@@ -215,7 +226,7 @@ func (a *accuracy) diagnose(ctx context.Context, args ...string) ([]byte, error)
 
 // try makes a run and returns its report, which must satisfy the schema.
 func (a *accuracy) try(ctx context.Context, t trial, schema *jsonschema.Schema) (playbooks.Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	text, err := t.run(ctx)
 	if err != nil {

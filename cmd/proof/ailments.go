@@ -80,7 +80,7 @@ func usual() plan {
 
 // loadOf is the load of one of the demo's scenarios.
 func loadOf(scenario string, names int) load.Profile {
-	const bound = 2 * time.Minute
+	const bound = 4 * time.Minute
 	for _, s := range append(fault.Scenarios(names, bound), fault.Loads(names, bound)...) {
 		if s.Name == scenario {
 			return s.Load
@@ -109,7 +109,12 @@ func switched(name string) func(ctx context.Context, p *patient) error {
 
 // ailments are all of them.
 func ailments() []ailment {
-	return slices.Concat(bloomAilments(), redisAilments(), shardAilments(), errorAilments(), wellVariants(), pairs(), halfBlind())
+	return slices.Concat(
+		bloomAilments(), writerAilments(),
+		redisAilments(), redisTimeouts(), refusedWrites(), starved(), cacheAilments(),
+		shardAilments(), heldUp(), refusing(), behind(),
+		errorAilments(), ruleAilments(), crowdAilments(),
+		wellVariants(), pairs(), halfBlind())
 }
 
 func bloomAilments() []ailment {
@@ -184,6 +189,9 @@ func wellVariants() []ailment {
 			pl.load.HotName, pl.load.HotRegister, pl.load.HotShare = load.Name(7), true, 0.02
 		}, nil),
 		well("names nobody registers", func(pl *plan) { pl.load.RegisterShare = 0 }, nil),
+		well("a slow but healthy shard", on(estate{shards: 4, way: far(5*time.Millisecond, 2)}), nil),
+		well("an empty system", func(pl *plan) { pl.names, pl.load.TakenShare = 0, 0 }, nil),
+		well("a cold start of everything", on(estate{shards: 4}), nil),
 	}
 }
 

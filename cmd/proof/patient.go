@@ -21,6 +21,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/regpath/diagnose/reference/load"
+	"github.com/regpath/diagnose/reference/local"
 )
 
 // plan is what a patient is like before anything happens to him.
@@ -28,7 +29,10 @@ type plan struct {
 	names    int      // registered from the beginning
 	capacity int      // the filter's
 	flags    []string // further flags of the checker
-	load     load.Profile
+	// build makes back ends other than the checker's private ones, and returns the
+	// flags that lead the checker there; nil for none.
+	build func(ctx context.Context, p *patient) (flags []string, err error)
+	load  load.Profile
 	// warm is how long he is well under load, sick how long he is ill before the
 	// agent is asked.
 	warm, sick time.Duration
@@ -37,10 +41,14 @@ type plan struct {
 // patient is a registration path on real servers, every one a process of its
 // own, so that it can be hurt from outside: nothing in the checker knows.
 type patient struct {
-	plan   plan
-	url    string
-	redis  string // host:port
-	shards []string
+	plan    plan
+	checker string // the binary
+	url     string
+	redis   string // host:port
+	shards  []string
+	// postgres are the servers of the shards where the plan has built them.
+	postgres *local.Postgres
+	bouncer  *local.PgBouncer // before one of them, where the plan has it
 	// agent are the arguments that point the agent at it.
 	agent   []string
 	process *exec.Cmd
@@ -50,11 +58,12 @@ type patient struct {
 	end     context.CancelFunc
 	running sync.WaitGroup
 	undo    []func() error
+	ruins   []func() error // what the plan has built
 }
 
 // admit starts a patient under load. On an error nothing is left behind.
 func admit(ctx context.Context, checker string, pl plan) (_ *patient, err error) {
-	p := &patient{plan: pl}
+	p := &patient{plan: pl, checker: checker}
 	p.life, p.end = context.WithCancel(ctx)
 	defer func() {
 		if err != nil {
@@ -64,14 +73,38 @@ func admit(ctx context.Context, checker string, pl plan) (_ *patient, err error)
 	args := append([]string{
 		"--real", "--faults", "--listen", "127.0.0.1:0", "--names", strconv.Itoa(pl.names), "--filter-capacity", strconv.Itoa(pl.capacity),
 	}, pl.flags...)
-	p.process = exec.Command(checker, args...) //nolint:noctx // discharge stops it in order
+	if pl.build != nil {
+		flags, err := pl.build(ctx, p)
+		if err != nil {
+			return p, err
+		}
+		args = append(args, flags...)
+	}
+	if err := p.start(args); err != nil {
+		return p, err
+	}
+	p.spawn(func(ctx context.Context) { p.send(ctx, p.url, pl.load) })
+	return p, pause(ctx, pl.warm)
+}
+
+// send puts load on a checker until it is sent or ctx ends.
+func (p *patient) send(ctx context.Context, url string, profile load.Profile) {
+	if _, err := load.Run(ctx, url, profile); err != nil {
+		fmt.Fprintln(os.Stderr, "proof: load:", err)
+	}
+}
+
+// start runs the checker, and returns once it serves and has said how to have it
+// diagnosed.
+func (p *patient) start(args []string) error {
+	p.process = exec.Command(p.checker, args...) //nolint:noctx // discharge stops it in order
 	p.process.Stderr = os.Stderr
 	stdout, err := p.process.StdoutPipe()
 	if err != nil {
-		return p, fmt.Errorf("start checker: %w", err)
+		return fmt.Errorf("start checker: %w", err)
 	}
 	if err := p.process.Start(); err != nil {
-		return p, fmt.Errorf("start checker: %w", err)
+		return fmt.Errorf("start checker: %w", err)
 	}
 	late := time.AfterFunc(startup, func() { _ = p.process.Process.Kill() })
 	defer late.Stop()
@@ -82,28 +115,26 @@ func admit(ctx context.Context, checker string, pl plan) (_ *patient, err error)
 		}
 	}
 	if p.agent == nil {
-		return p, errors.New("the checker does not say how to have it diagnosed")
+		return errors.New("the checker does not say how to have it diagnosed")
 	}
 	p.rest.Go(func() {
 		for lines.Scan() { // nothing must block it
 		}
 	})
 	for i := 0; i+1 < len(p.agent); i += 2 {
-		switch value := p.agent[i+1]; p.agent[i] {
+		switch value := &p.agent[i+1]; p.agent[i] {
 		case "--checker":
-			p.url = value
+			p.url = *value
 		case "--redis":
-			p.redis = value
+			p.redis = *value
 		case "--shard-dsn":
-			p.shards = append(p.shards, value)
+			if p.postgres != nil { // the agent asks the servers themselves, whatever is before them
+				*value = p.postgres.DSN(len(p.shards))
+			}
+			p.shards = append(p.shards, *value)
 		}
 	}
-	p.spawn(func(ctx context.Context) {
-		if _, err := load.Run(ctx, p.url, pl.load); err != nil {
-			fmt.Fprintln(os.Stderr, "proof: load:", err)
-		}
-	})
-	return p, pause(ctx, pl.warm)
+	return nil
 }
 
 // discharge undoes what was done to the patient, latest first, and ends all of
@@ -121,6 +152,9 @@ func (p *patient) discharge() error {
 		p.rest.Wait()
 		_ = p.process.Wait() // it may have been ended on purpose
 		kill.Stop()
+	}
+	for _, raze := range slices.Backward(p.ruins) {
+		errs = append(errs, raze())
 	}
 	return errors.Join(errs...)
 }
@@ -175,6 +209,44 @@ func (p *patient) redisPid(ctx context.Context) (int, error) {
 		}
 	}
 	return 0, errors.New("redis does not tell its process")
+}
+
+// connect opens a session on a shard under a name.
+func (p *patient) connect(ctx context.Context, shard int, user, who string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(p.shards[shard])
+	if err != nil {
+		return nil, fmt.Errorf("shard%d: %w", shard, err)
+	}
+	config.User, config.RuntimeParams["application_name"] = user, who
+	c, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("shard%d: %w", shard, err)
+	}
+	return c, nil
+}
+
+// session is a connection that lasts until the patient is discharged.
+func (p *patient) session(ctx context.Context, shard int, user, who string) (*pgx.Conn, error) {
+	c, err := p.connect(ctx, shard, user, who)
+	if err == nil {
+		p.later(func() error { return c.Close(context.WithoutCancel(ctx)) })
+	}
+	return c, err
+}
+
+// sql runs statements on a shard, as an operator does.
+func (p *patient) sql(ctx context.Context, shard int, statements ...string) error {
+	c, err := pgx.Connect(ctx, p.shards[shard])
+	if err != nil {
+		return fmt.Errorf("shard%d: %w", shard, err)
+	}
+	defer c.Close(context.WithoutCancel(ctx)) //nolint:errcheck // what it did is done
+	for _, s := range statements {
+		if _, err := c.Exec(ctx, s); err != nil {
+			return fmt.Errorf("shard%d: %s: %w", shard, s, err)
+		}
+	}
+	return nil
 }
 
 // shardPid is the postmaster of a shard.

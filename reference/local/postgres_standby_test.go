@@ -30,13 +30,10 @@ func TestStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = standby.Close(context.WithoutCancel(t.Context())) })
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		var n int
-		err := standby.QueryRow(t.Context(), "SELECT n FROM mark").Scan(&n)
-		if err == nil && n == 7 {
-			break
-		}
-		if time.Now().After(deadline) {
+	tick := time.NewTicker(pollEvery)
+	t.Cleanup(tick.Stop)
+	for n, deadline := 0, time.Now().Add(time.Minute); n != 7; <-tick.C {
+		if err := standby.QueryRow(t.Context(), "SELECT n FROM mark").Scan(&n); n != 7 && time.Now().After(deadline) {
 			t.Fatalf("the row never came: %v", err)
 		}
 	}
