@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -14,10 +15,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/reference/fault"
@@ -32,6 +35,7 @@ type accuracy struct {
 	real     bool
 	clinic   bool
 	rounds   int
+	parallel int
 	sample   time.Duration
 	seed     uint64
 	record   string
@@ -65,6 +69,7 @@ It fails if a cause that was not injected is named, or too few are found.`,
 	fs.BoolVar(&a.real, "real", true, "run the demo's scenarios on real back ends")
 	fs.BoolVar(&a.clinic, "ailments", true, "run the ailments")
 	fs.IntVar(&a.rounds, "rounds", 1, "times to run every case")
+	fs.IntVar(&a.parallel, "parallel", 2, "how many cases of light load may run at the same time; each of the others has the machine for itself")
 	fs.DurationVar(&a.sample, "sample", 0, "stop after this long and judge what was run (default everything)")
 	fs.Uint64Var(&a.seed, "seed", uint64(time.Now().UnixNano()), "order of the runs")
 	fs.Float64Var(&a.minTop1, "min-top1", 1, "share of the runs that must name the injected cause; the others must be inconclusive")
@@ -78,8 +83,26 @@ It fails if a cause that was not injected is named, or too few are found.`,
 type trial struct {
 	name  string
 	label label
-	// run returns the report, as the shipped binary writes it.
-	run func(ctx context.Context) ([]byte, error)
+	// light says that it leaves the machine room for another.
+	light bool
+	run   func(ctx context.Context) (outcome, error)
+}
+
+// outcome is what came of a trial.
+type outcome struct {
+	// report is what the shipped binary wrote.
+	report []byte
+	// starved says that the checker had to wait for the CPU for longer than it had
+	// it, by the kernel's count, while it was diagnosed.
+	starved bool
+}
+
+// tried is a trial that was made, or could not be made.
+type tried struct {
+	trial   trial
+	report  playbooks.Report
+	starved bool
+	err     error
 }
 
 func (a *accuracy) run(ctx context.Context, out io.Writer) error {
@@ -101,51 +124,91 @@ func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	var s score
-	var failed []error // trials that could not be made; the others go on
-	started := time.Now()
-	for _, t := range a.trials() {
-		if a.list {
+	all := a.trials()
+	if a.list {
+		for _, t := range all {
 			if _, err := fmt.Fprintln(out, t.name); err != nil {
 				return err
 			}
-			continue
 		}
-		if a.sample > 0 && time.Since(started) > a.sample {
-			break
+		return nil
+	}
+	var s score
+	var failed []error // trials that could not be made; the others go on
+	for r := range a.tries(ctx, all, schema) {
+		what := ""
+		if r.err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", r.trial.name, r.err))
+			what = "could not be made: " + r.err.Error()
+		} else {
+			what = fmt.Sprintf("found %-22s in %d ms", s.add(r.trial.label, r.report, r.starved), r.report.DurationMS)
 		}
-		report, err := a.try(ctx, t, schema)
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			failed = append(failed, fmt.Errorf("%s: %w", t.name, err))
-			if _, err := fmt.Fprintf(out, "%-60s could not be made: %v\n", t.name, err); err != nil {
-				return err
-			}
-			continue
+		if r.starved {
+			what += ", starved"
 		}
-		found := s.add(t.label, report)
-		if _, err := fmt.Fprintf(out, "%-60s found %-22s in %d ms\n", t.name, found, report.DurationMS); err != nil {
+		if _, err := fmt.Fprintf(out, "%-60s %s\n", r.trial.name, what); err != nil {
 			return err
 		}
 	}
-	switch {
-	case a.list:
-		return nil
-	case s.runs == 0:
+	if s.runs == 0 {
 		return errors.Join(append(failed, errors.New("nothing was run"))...)
 	}
 	if err := s.print(out); err != nil {
 		return err
 	}
-	if len(failed) > 0 {
-		return errors.Join(failed...)
+	if err := errors.Join(append(failed, ctx.Err())...); err != nil {
+		return err
 	}
 	if s.wrong > 0 || s.halfBlindBad > 0 || float64(s.right) < a.minTop1*float64(s.runs) {
 		return fmt.Errorf("%d of %d runs did not name the injected cause, %d named another", s.runs-s.right, s.runs, s.wrong)
 	}
 	return nil
+}
+
+// tries makes the trials, in their order as far as there is room, and yields each
+// when it is done.
+func (a *accuracy) tries(ctx context.Context, all []trial, schema *jsonschema.Schema) iter.Seq[tried] {
+	return func(yield func(tried) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		room := semaphore.NewWeighted(int64(max(1, a.parallel)))
+		done := make(chan tried)
+		started := time.Now()
+		go func() {
+			defer close(done)
+			var running sync.WaitGroup
+			defer running.Wait()
+			for _, t := range all {
+				need := int64(max(1, a.parallel))
+				if t.light {
+					need = 1
+				}
+				if room.Acquire(ctx, need) != nil {
+					return
+				}
+				if a.sample > 0 && time.Since(started) > a.sample {
+					return
+				}
+				running.Go(func() {
+					r := tried{trial: t}
+					r.report, r.starved, r.err = a.try(ctx, t, schema)
+					room.Release(need)
+					select {
+					case done <- r:
+					case <-ctx.Done():
+					}
+				})
+			}
+		}()
+		for r := range done {
+			if !yield(r) {
+				cancel()
+				for range done { // let them end
+				}
+				return
+			}
+		}
+	}
 }
 
 // trials are all runs, in an order that the seed decides.
@@ -160,7 +223,7 @@ func (a *accuracy) trials() []trial {
 		}
 		if a.clinic {
 			for _, one := range ailments() {
-				all = append(all, trial{one.String(), one.label, func(ctx context.Context) ([]byte, error) { return a.treat(ctx, one) }})
+				all = append(all, trial{one.String(), one.label, one.plan().light(), func(ctx context.Context) (outcome, error) { return a.treat(ctx, one) }})
 			}
 		}
 	}
@@ -182,20 +245,20 @@ func (a *accuracy) demos(kind string, flags ...string) (all []trial) {
 			l.roots = []string{s.Cause}
 		}
 		args := append([]string{"demo", "--scenario", s.Name, "--output", "json"}, flags...)
-		all = append(all, trial{l.String() + "/demo " + s.Name + ", " + kind, l, func(ctx context.Context) ([]byte, error) { return a.diagnose(ctx, args...) }})
+		all = append(all, trial{l.String() + "/demo " + s.Name + ", " + kind, l, false, func(ctx context.Context) (outcome, error) {
+			report, err := a.diagnose(ctx, args...)
+			return outcome{report: report}, err
+		}})
 	}
 	return all
 }
 
 // treat admits a patient, hurts him and has him diagnosed.
-func (a *accuracy) treat(ctx context.Context, one ailment) (report []byte, err error) {
-	pl := usual()
-	if one.prepare != nil {
-		one.prepare(&pl)
-	}
+func (a *accuracy) treat(ctx context.Context, one ailment) (o outcome, err error) {
+	pl := one.plan()
 	p, err := admit(ctx, a.checker, pl)
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	defer func() { err = errors.Join(err, p.discharge()) }()
 	for _, do := range []func(context.Context, *patient) error{one.hurt, one.blind} {
@@ -203,13 +266,16 @@ func (a *accuracy) treat(ctx context.Context, one ailment) (report []byte, err e
 			continue
 		}
 		if err := do(ctx, p); err != nil {
-			return nil, err
+			return o, err
 		}
 	}
 	if err := pause(ctx, pl.sick); err != nil {
-		return nil, err
+		return o, err
 	}
-	return a.diagnose(ctx, append([]string{"run", "--output", "json"}, p.agent...)...)
+	before := cpuOf(p.process.Process.Pid)
+	o.report, err = a.diagnose(ctx, append([]string{"run", "--output", "json"}, p.agent...)...)
+	o.starved = cpuOf(p.process.Process.Pid).starved(before)
+	return o, err
 }
 
 // diagnose runs the shipped binary and returns what it writes.
@@ -225,29 +291,29 @@ func (a *accuracy) diagnose(ctx context.Context, args ...string) ([]byte, error)
 }
 
 // try makes a run and returns its report, which must satisfy the schema.
-func (a *accuracy) try(ctx context.Context, t trial, schema *jsonschema.Schema) (playbooks.Report, error) {
+func (a *accuracy) try(ctx context.Context, t trial, schema *jsonschema.Schema) (r playbooks.Report, starved bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
-	text, err := t.run(ctx)
+	o, err := t.run(ctx)
 	if err != nil {
-		return playbooks.Report{}, err
+		return r, o.starved, err
 	}
+	text := o.report
 	if a.record != "" {
 		name := strings.Trim(nameParts().ReplaceAllString(t.name, "-"), "-")
 		file := filepath.Join(a.record, fmt.Sprintf("%s-%d.json", name, time.Now().UnixMilli()))
 		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return playbooks.Report{}, fmt.Errorf("keep the report: %w", err)
+			return r, o.starved, fmt.Errorf("keep the report: %w", err)
 		}
 	}
-	var r playbooks.Report
 	if err := json.Unmarshal(text, &r); err != nil {
-		return r, fmt.Errorf("decode the report: %w", err)
+		return r, o.starved, fmt.Errorf("decode the report: %w", err)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return r, fmt.Errorf("decode the report: %w", err)
+		return r, o.starved, fmt.Errorf("decode the report: %w", err)
 	}
-	return r, schema.Validate(doc)
+	return r, o.starved, schema.Validate(doc)
 }
 
 // nameParts matches what does not belong into a file's name.

@@ -30,6 +30,15 @@ type ailment struct {
 
 func (a ailment) String() string { return a.label.String() + "/" + a.variant }
 
+// plan is what the patient is like to begin with.
+func (a ailment) plan() plan {
+	pl := usual()
+	if a.prepare != nil {
+		a.prepare(&pl)
+	}
+	return pl
+}
+
 // ill is an ailment with one root.
 func ill(cause, variant string, prepare func(*plan), hurt func(ctx context.Context, p *patient) error) ailment {
 	return ailment{variant: variant, label: label{roots: []string{cause}}, prepare: prepare, hurt: hurt}

@@ -140,6 +140,10 @@ func crowdAilments() []ailment {
 		lightly(pl)
 		pl.warm, pl.sick = 60*time.Second, 15*time.Second
 	}
+	crowded := func(pl *plan) {
+		watched(pl)
+		pl.busy = true
+	}
 	flood := func(rate, register float64) func() load.Profile {
 		return func() load.Profile {
 			f := loadOf("bot-flood", usual().names)
@@ -158,9 +162,9 @@ func crowdAilments() []ailment {
 		ill("bot-flood", "checks and registrations", watched, more(flood(900, 0.3))),
 		ill("bot-flood", "checks alone", watched, more(flood(700, 0))),
 		ill("bot-flood", "registrations alone", watched, more(flood(300, 0.9))),
-		ill("traffic-surge", "a promotion", watched, more(surge(20_000))),
-		ill("traffic-surge", "a larger promotion", watched, more(surge(40_000))),
-		ill("traffic-surge", "a promotion among registered names", watched, more(func() load.Profile {
+		ill("traffic-surge", "a promotion", crowded, more(surge(20_000))),
+		ill("traffic-surge", "a larger promotion", crowded, more(surge(40_000))),
+		ill("traffic-surge", "a promotion among registered names", crowded, more(func() load.Profile {
 			f := surge(20_000)()
 			f.TakenShare = 0.7
 			return f

@@ -21,16 +21,22 @@ func lightly(pl *plan) {
 	pl.load.Rate *= 0.2
 }
 
+// busily is the same for an ailment that takes a core.
+func busily(pl *plan) {
+	lightly(pl)
+	pl.busy = true
+}
+
 // redisTimeouts are the members of the group that all say "Redis timeout", beside
 // those that the checker's own faults make.
 func redisTimeouts() []ailment {
 	return []ailment{
-		ill("redis-slow-command", "a script of about 0.3 s, again and again", lightly, busyScript(10_000_000, 100*time.Millisecond)),
-		ill("redis-slow-command", "a script of about 0.1 s, five times a second", lightly, busyScript(3_000_000, 150*time.Millisecond)),
-		ill("redis-slow-command", "KEYS over a million keys", lightly, manyKeys(1_000_000, 100*time.Millisecond)),
-		ill("redis-persistence-stall", "forks of 250 MB", lightly, forks(250, 400*time.Millisecond)),
-		ill("redis-persistence-stall", "forks of 400 MB", lightly, forks(400, 600*time.Millisecond)),
-		ill("redis-persistence-stall", "SAVE of 100 MB", lightly, saves(100, 300*time.Millisecond)),
+		ill("redis-slow-command", "a script of about 0.3 s, again and again", busily, busyScript(10_000_000, 100*time.Millisecond)),
+		ill("redis-slow-command", "a script of about 0.1 s, five times a second", busily, busyScript(3_000_000, 150*time.Millisecond)),
+		ill("redis-slow-command", "KEYS over a million keys", busily, manyKeys(1_000_000, 100*time.Millisecond)),
+		ill("redis-persistence-stall", "forks of 250 MB", busily, forks(250, 400*time.Millisecond)),
+		ill("redis-persistence-stall", "forks of 400 MB", busily, forks(400, 600*time.Millisecond)),
+		ill("redis-persistence-stall", "SAVE of 100 MB", busily, saves(100, 300*time.Millisecond)),
 		ill("redis-maxclients", "a fifth of what is needed", lightly, limited(10)),
 		ill("redis-maxclients", "others hold them all", lightly, crowded(300)),
 		ill("redis-maxclients", "half of what is needed", lightly, limited(25)),

@@ -33,10 +33,15 @@ type plan struct {
 	// flags that lead the checker there; nil for none.
 	build func(ctx context.Context, p *patient) (flags []string, err error)
 	load  load.Profile
+	// busy says that what hurts him needs the machine for itself.
+	busy bool
 	// warm is how long he is well under load, sick how long he is ill before the
 	// agent is asked.
 	warm, sick time.Duration
 }
+
+// light says that he leaves a machine of two cores room for another.
+func (pl plan) light() bool { return !pl.busy && pl.load.Rate < 500 }
 
 // patient is a registration path on real servers, every one a process of its
 // own, so that it can be hurt from outside: nothing in the checker knows.

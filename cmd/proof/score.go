@@ -30,9 +30,15 @@ func named(roots []string, verdict playbooks.Verdict) string {
 	return strings.Join(slices.Sorted(slices.Values(roots)), "+")
 }
 
+// starvedCause is what is so on a machine that is too busy, whatever was injected.
+const starvedCause = "client-starved"
+
 // score is a confusion matrix in the making.
 type score struct {
 	runs, right int
+	// starved counts the runs in which the kernel kept the checker waiting for the
+	// CPU: there client-starved is no wrong verdict, and counts for nothing.
+	starved int
 	// wrong counts the runs that named a root which was not injected.
 	wrong int
 	// confidentWrong counts wrong roots of high confidence, healthyBlamed runs with
@@ -48,11 +54,19 @@ type score struct {
 type tally struct{ named, right int }
 
 // add counts a report and returns what it found: its roots or the verdict.
-func (s *score) add(l label, r playbooks.Report) string {
+func (s *score) add(l label, r playbooks.Report, starved bool) string {
 	var roots []string
 	wrong := false
+	verdict := r.Verdict
+	if starved {
+		s.starved++
+	}
 	for _, c := range r.Causes {
 		if r.Verdict != playbooks.CauseFound || c.Role != playbooks.Root { // an inconclusive report may hold suspicions
+			continue
+		}
+		if starved && c.ID == starvedCause && !slices.Contains(l.roots, c.ID) {
+			verdict = playbooks.Inconclusive // unless another cause is found beside it
 			continue
 		}
 		roots = append(roots, c.ID)
@@ -65,7 +79,7 @@ func (s *score) add(l label, r playbooks.Report) string {
 			}
 		}
 	}
-	found, expected := named(roots, r.Verdict), l.String()
+	found, expected := named(roots, verdict), l.String()
 	s.runs++
 	s.took = append(s.took, time.Duration(r.DurationMS)*time.Millisecond)
 	if wrong {
@@ -158,6 +172,9 @@ func (s *score) print(w io.Writer) error {
 		}
 	}
 	fmt.Fprintf(&b, "\nmedian seconds to the verdict: %.1f\n", s.median().Seconds())
+	if s.starved > 0 {
+		fmt.Fprintf(&b, "%d of %d runs had a checker that waited for the CPU for longer than it had it\n", s.starved, s.runs)
+	}
 	fmt.Fprintf(&b, "top1=%.3f macro_f1=%.3f confident_wrong=%d healthy_blamed=%d halfblind_bad=%d runs=%d\n",
 		float64(s.right)/float64(s.runs), s.macroF1(), s.confidentWrong, s.healthyBlamed, s.halfBlindBad, s.runs)
 	_, err := io.WriteString(w, b.String())

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"math"
+	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/regpath/diagnose/playbooks"
@@ -17,11 +21,11 @@ func of(roots ...string) label { return label{roots: roots} }
 func TestScore(t *testing.T) {
 	t.Parallel()
 	var s score
-	s.add(of("a"), reportOf("a", playbooks.High))
-	s.add(of("a"), reportOf("b", playbooks.High))
-	s.add(of("b"), reportOf("b", playbooks.Low))
-	s.add(of(), playbooks.Report{Verdict: playbooks.Healthy})
-	s.add(of(), reportOf("a", playbooks.Medium))
+	s.add(of("a"), reportOf("a", playbooks.High), false)
+	s.add(of("a"), reportOf("b", playbooks.High), false)
+	s.add(of("b"), reportOf("b", playbooks.Low), false)
+	s.add(of(), playbooks.Report{Verdict: playbooks.Healthy}, false)
+	s.add(of(), reportOf("a", playbooks.Medium), false)
 
 	if s.runs != 5 || s.right != 3 || s.wrong != 2 || s.confidentWrong != 1 || s.healthyBlamed != 1 {
 		t.Errorf("got runs %d right %d wrong %d confidentWrong %d healthyBlamed %d, want 5 3 2 1 1", s.runs, s.right, s.wrong, s.confidentWrong, s.healthyBlamed)
@@ -52,14 +56,14 @@ func TestScorePairs(t *testing.T) {
 	two.Causes = append(two.Causes, playbooks.Cause{ID: "b", Role: playbooks.Root, Confidence: playbooks.Low},
 		playbooks.Cause{ID: "c", Role: playbooks.Consequence}, playbooks.Cause{ID: "d", Role: playbooks.Note})
 	var s score
-	if found := s.add(of("b", "a"), two); found != "a+b" || s.right != 1 || s.wrong != 0 {
+	if found := s.add(of("b", "a"), two, false); found != "a+b" || s.right != 1 || s.wrong != 0 {
 		t.Errorf("both: got %q, right %d, wrong %d", found, s.right, s.wrong)
 	}
-	s.add(of("a", "b"), reportOf("a", playbooks.High))
+	s.add(of("a", "b"), reportOf("a", playbooks.High), false)
 	if s.right != 1 || s.wrong != 0 {
 		t.Errorf("one of two: got right %d, wrong %d; want it neither", s.right, s.wrong)
 	}
-	s.add(of("a"), two)
+	s.add(of("a"), two, false)
 	if s.right != 1 || s.wrong != 1 || s.confidentWrong != 0 {
 		t.Errorf("one too many: got right %d, wrong %d, confidentWrong %d", s.right, s.wrong, s.confidentWrong)
 	}
@@ -72,15 +76,15 @@ func TestScoreHalfBlind(t *testing.T) {
 	l := label{roots: []string{"a"}, blind: "redis"}
 	doubt := playbooks.Report{Verdict: playbooks.Inconclusive, Gaps: []playbooks.Gap{{Step: "redis"}}}
 	var s score
-	s.add(l, doubt)
-	s.add(l, reportOf("a", playbooks.Medium))
+	s.add(l, doubt, false)
+	s.add(l, reportOf("a", playbooks.Medium), false)
 	if s.right != 2 || s.halfBlindBad != 0 {
 		t.Errorf("got right %d, bad %d; want 2 and 0", s.right, s.halfBlindBad)
 	}
 	doubt.Gaps[0].Step = "shards"
-	s.add(l, doubt)
-	s.add(l, reportOf("b", playbooks.Low))
-	s.add(l, playbooks.Report{Verdict: playbooks.Healthy})
+	s.add(l, doubt, false)
+	s.add(l, reportOf("b", playbooks.Low), false)
+	s.add(l, playbooks.Report{Verdict: playbooks.Healthy}, false)
 	if s.right != 2 || s.halfBlindBad != 3 || s.wrong != 1 {
 		t.Errorf("got right %d, bad %d, wrong %d; want 2, 3 and 1", s.right, s.halfBlindBad, s.wrong)
 	}
@@ -98,5 +102,76 @@ func TestAilments(t *testing.T) {
 		if len(a.label.roots) > 0 && a.prepare == nil && a.hurt == nil {
 			t.Errorf("%s does nothing", a)
 		}
+	}
+}
+
+// TestStarved: on a machine that is too busy a service does not get the CPU,
+// whatever else is the matter; elsewhere to say so is wrong.
+func TestStarved(t *testing.T) {
+	t.Parallel()
+	const starved = "client-starved"
+	beside := reportOf("a", playbooks.High)
+	beside.Causes = append(beside.Causes, playbooks.Cause{ID: starved, Role: playbooks.Root, Confidence: playbooks.High})
+	var s score
+	if found := s.add(of("a"), beside, true); found != "a" || s.right != 1 || s.wrong != 0 || s.confidentWrong != 0 {
+		t.Errorf("beside the cause: found %s, %+v", found, s)
+	}
+	if found := s.add(of(), reportOf(starved, playbooks.High), true); found != "inconclusive" || s.right != 1 || s.healthyBlamed != 0 {
+		t.Errorf("alone: found %s, %+v", found, s)
+	}
+	if found := s.add(of(starved), reportOf(starved, playbooks.High), true); found != starved || s.right != 2 {
+		t.Errorf("where it was injected: found %s, %+v", found, s)
+	}
+	if s.add(of("a"), beside, false); s.wrong != 1 || s.confidentWrong != 1 || s.starved != 3 {
+		t.Errorf("with a CPU to spare: %+v", s)
+	}
+}
+
+func TestTries(t *testing.T) {
+	t.Parallel()
+	schema, err := reportSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var running, most atomic.Int64
+	make := func(light bool) trial {
+		return trial{name: "x", light: light, run: func(context.Context) (outcome, error) {
+			now := running.Add(1)
+			defer running.Add(-1)
+			most.Store(max(most.Load(), now))
+			if !light && now != 1 {
+				t.Error("a case that needs the machine does not have it for itself")
+			}
+			return outcome{starved: light}, errors.New("no")
+		}}
+	}
+	a := accuracy{parallel: 2}
+	var all []trial
+	for i := range 30 {
+		all = append(all, make(i%3 != 0))
+	}
+	seen := 0
+	for r := range a.tries(t.Context(), all, schema) {
+		seen++
+		if r.err == nil || r.starved != r.trial.light {
+			t.Errorf("got %+v", r)
+		}
+	}
+	if seen != len(all) || most.Load() > 2 {
+		t.Errorf("%d trials, %d at a time, want %d and 2 at most", seen, most.Load(), len(all))
+	}
+}
+
+func TestCPU(t *testing.T) {
+	t.Parallel()
+	before := cpuOf(os.Getpid())
+	for i, sum := 0, 0; cpuOf(os.Getpid()).ran <= before.ran; i++ { // it runs, so it has run
+		sum += i
+	}
+	if before.ran <= 0 {
+		t.Errorf("this process has run for %v", before.ran)
+	}
+	if (cpu{ran: 3, waited: 5}).starved(cpu{ran: 1, waited: 3}) || !(cpu{ran: 3, waited: 6}).starved(cpu{ran: 1, waited: 3}) {
+		t.Error("starved is who waits for longer than he runs")
 	}
 }
