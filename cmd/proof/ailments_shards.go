@@ -67,7 +67,7 @@ func refusing() []ailment {
 		ill("shard-routing-drift", "a tenth of shard3 on shard0", asIn("healthy", 0.5), drifts(3, 0, 10)),
 
 		ill("shard-skew", "20 names of shard1", busily, crowdsOn(1, 20, 500)),
-		ill("shard-skew", "60 names of shard0", withFlags(nil, "--shard-pool", "2"), crowdsOn(0, 60, 900)),
+		ill("shard-skew", "60 names of shard0", withFlags(busily, "--shard-pool", "2"), crowdsOn(0, 60, 900)),
 		ill("shard-skew", "12 names of shard3", asIn("healthy", 0.5), crowdsOn(3, 12, 400)),
 	}
 }
