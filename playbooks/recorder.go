@@ -33,13 +33,19 @@ type Recorder struct {
 type RecorderStats struct {
 	// Samples counts the checks for the record, Gaps those of them that failed.
 	Samples, Gaps int
+	// Last is when a check last measured something; zero if none has.
+	Last time.Time
 	// Cost is what they did to the targets.
 	Cost probes.Cost
 }
 
-// Plus returns the sum of both.
+// Plus returns the sum of both, and the later of both times.
 func (s RecorderStats) Plus(t RecorderStats) RecorderStats {
-	return RecorderStats{Samples: s.Samples + t.Samples, Gaps: s.Gaps + t.Gaps, Cost: s.Cost.Plus(t.Cost)}
+	last := s.Last
+	if t.Last.After(last) {
+		last = t.Last
+	}
+	return RecorderStats{Samples: s.Samples + t.Samples, Gaps: s.Gaps + t.Gaps, Last: last, Cost: s.Cost.Plus(t.Cost)}
 }
 
 // recent is how old the evidence of a round may be to serve a run: as old as the
@@ -192,6 +198,7 @@ func (r *Recorder) record(step *Step, o outcome) {
 		r.stats.Gaps++
 		return
 	}
+	r.stats.Last = time.Now()
 	for _, f := range o.evidence.Facts {
 		if finite(f.Value) && !impossible(f, step.Facts) {
 			r.round[step.ID+"."+f.Name] = f.Value

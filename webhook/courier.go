@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"runtime/debug"
 	"slices"
@@ -22,7 +23,7 @@ import (
 type Courier interface {
 	// Carry brings the place up to date with the incident as it stands now. It is
 	// called when an incident is opened, whenever there is news, and after
-	// Memo.Send; several of these that come together, or while Carry runs, lead to
+	// Memo.Put has named it; several of these that come together, or while Carry runs, lead to
 	// one call. Calls for one incident and courier never overlap; they do overlap
 	// with Work and with other couriers.
 	//
@@ -114,31 +115,45 @@ func once() river.UniqueOpts {
 
 // couriers lists the names of all couriers.
 func (in *Inbox) couriers() []string {
-	names := make([]string, 0, len(in.opts.Couriers))
-	for name := range in.opts.Couriers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(in.all))
 }
 
-// redeliver gives every delivery that was given up another chance.
-func (in *Inbox) redeliver(ctx context.Context, tx *sql.Tx) error {
-	type pair struct{ incident, courier string }
-	var open []pair
-	err := each(ctx, tx, func(scan func(...any) error) error {
-		var p pair
-		err := scan(&p.incident, &p.courier)
-		if _, known := in.opts.Couriers[p.courier]; known {
-			open = append(open, p)
+// callers lists those that every news is for.
+func (in *Inbox) callers() []string {
+	return slices.Sorted(maps.Keys(in.opts.Couriers))
+}
+
+// redeliver gives every delivery that was given up another chance: it has no job any
+// more. After a storm there may be thousands, so that they go in by and by.
+func (in *Inbox) redeliver(ctx context.Context) error {
+	idle := map[deliveryArgs]bool{}
+	if err := each(ctx, in.store.write, func(scan func(...any) error) error {
+		var d deliveryArgs
+		err := scan(&d.Incident, &d.Courier)
+		if _, known := in.all[d.Courier]; known {
+			idle[d] = true
 		}
 		return err
-	}, `SELECT incident, courier FROM deliveries WHERE done < wanted ORDER BY since`)
-	if err != nil {
+	}, `SELECT incident, courier FROM deliveries WHERE done < wanted`); err != nil {
 		return fmt.Errorf("list undelivered: %w", err)
 	}
-	for _, p := range open {
-		if err := in.enqueueDeliveries(ctx, tx, p.incident, p.courier); err != nil {
+	if err := each(ctx, in.store.write, func(scan func(...any) error) error {
+		var d deliveryArgs
+		err := scan(&d.Incident, &d.Courier)
+		delete(idle, d)
+		return err
+	}, `SELECT args ->> 'incident', args ->> 'courier' FROM river_job WHERE kind = 'delivery' AND `+unfinished); err != nil {
+		return fmt.Errorf("list deliveries under way: %w", err)
+	}
+	for part := range slices.Chunk(slices.Collect(maps.Keys(idle)), reclaimedAtOnce) {
+		if err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			for _, d := range part {
+				if err := in.enqueueDeliveries(ctx, tx, d.Incident, d.Courier); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
 	}
@@ -167,7 +182,7 @@ type delivery struct {
 func (w *courierWorker) Work(ctx context.Context, job *river.Job[deliveryArgs]) error {
 	ctx, unbind := w.inbox.lease.bind(ctx)
 	defer unbind()
-	courier, known := w.inbox.opts.Couriers[job.Args.Courier]
+	courier, known := w.inbox.all[job.Args.Courier]
 	if !known {
 		job.Args.delay = maxDelay
 		return fmt.Errorf("no courier %q", job.Args.Courier)

@@ -3,6 +3,7 @@ package webhook
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -149,6 +150,55 @@ func TestUndeliverable(t *testing.T) {
 	}
 }
 
+// TestManyGivenUp: after a storm that nobody could be told of, the next agent
+// starts, and tells all of it.
+func TestManyGivenUp(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	refuse := &fakeCourier{do: func(context.Context, playbooks.Incident, Memo) error { return Undeliverable(errors.New("shut")) }}
+	in := openInboxAt(t, path, Options{Couriers: map[string]Courier{"chat": refuse}})
+	start(t, in)
+	h := newHandler(in)
+	const groups = 2*reclaimedAtOnce + 10
+	for i := range groups {
+		post(t, h, message(fmt.Sprint("g", i), nil, firing(fmt.Sprint("a", i), 5)))
+	}
+	eventually(t, "all of it is given up", func() bool { return counted(t, in, "diagnose_deliveries_total", "undeliverable") >= groups })
+	settle(t, in)
+	stop(t, in)
+	c := &fakeCourier{}
+	next := openInboxAt(t, path, Options{Couriers: map[string]Courier{"chat": c}})
+	start(t, next)
+	delivered(t, next)
+	if got := c.count(); got != groups {
+		t.Errorf("got %d calls, want %d", got, groups)
+	}
+}
+
+// TestFollowers are not called before they are named.
+func TestFollowers(t *testing.T) {
+	t.Parallel()
+	follower := &fakeCourier{}
+	c := &fakeCourier{do: func(ctx context.Context, _ playbooks.Incident, memo Memo) error {
+		if follower.count() > 0 {
+			t.Error("the follower was called although nobody has named it")
+		}
+		return memo.Put(ctx, "said", nil, "chat-details")
+	}}
+	in := openInbox(t, Options{Couriers: map[string]Courier{"chat": c}, Followers: map[string]Courier{"chat-details": follower}})
+	start(t, in)
+	post(t, newHandler(in), message("g", nil, firing("a", 5)))
+	delivered(t, in)
+	if got := follower.count(); got != 1 {
+		t.Errorf("got %d calls of the follower, want 1", got)
+	}
+	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.db"), Options{
+		Worker: &fakeWorker{}, Couriers: map[string]Courier{"chat": c}, Followers: map[string]Courier{"chat": follower},
+	}); err == nil {
+		t.Error("an inbox opens with two couriers of one name")
+	}
+}
+
 // TestDeliveryIsRepeated: a courier that fails is called again when it asked to
 // be, with an attempt that tells; one that panics too.
 func TestDeliveryIsRepeated(t *testing.T) {
@@ -189,7 +239,7 @@ func TestSend(t *testing.T) {
 	}}
 	work := &fakeWorker{do: func(ctx context.Context, _ playbooks.Incident, memo Memo) error {
 		defer sent.Done()
-		return errors.Join(memo.Put(ctx, "report", []byte("x")), memo.Send(ctx, "chat"))
+		return memo.Put(ctx, "report", []byte("x"), "chat")
 	}}
 	in := openInbox(t, Options{Worker: work, Couriers: map[string]Courier{"chat": c}})
 	start(t, in)

@@ -18,6 +18,10 @@ const (
 	// maxGroup is how many changes share a transaction at most: what the last of
 	// them takes is what the first one waits.
 	maxGroup = 128
+	// groupPatience ends a group that has fewer, but dear ones: those that wait
+	// behind it go into the next one. Were they bound to go through together or not
+	// at all, a load too large for one transaction would never get through.
+	groupPatience = 250 * time.Millisecond
 	// groupTimeout bounds one transaction up to its commit.
 	groupTimeout = 5 * time.Second
 )
@@ -123,19 +127,26 @@ func (c *committer) transact(first *change) {
 	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
 	defer cancel()
 	tx, err := c.begin(ctx)
-	// Only now: until the writer is free, every caller may still go away.
-	group := c.gather(first)
+	if err != nil {
+		if first.taken.CompareAndSwap(false, true) {
+			first.err = fmt.Errorf("begin: %w", err)
+			close(first.settled)
+		}
+		return
+	}
+	var group []*change
 	defer func() {
 		for _, ch := range group {
 			close(ch.settled)
 		}
 	}()
-	if err != nil {
-		failAll(group, fmt.Errorf("begin: %w", err))
-		return
-	}
-	kept := 0
-	for _, ch := range group {
+	begun, kept := time.Now(), 0
+	for ch := first; ch != nil; ch = c.next(len(group), begun) {
+		// Only now, when its turn has come: until then its caller may still go away.
+		if !ch.taken.CompareAndSwap(false, true) {
+			continue
+		}
+		group = append(group, ch)
 		if ch.err = within(valued{ctx, ch.caller}, tx, ch.do); errors.Is(ch.err, errGroupBroken) {
 			failAll(group, errors.Join(ch.err, rollback(tx)))
 			return
@@ -155,26 +166,17 @@ func (c *committer) transact(first *change) {
 	}
 }
 
-// gather takes first and what waits behind it, but for those whose callers have
-// gone.
-func (c *committer) gather(first *change) []*change {
-	var group []*change
-	for next := first; ; {
-		if next.taken.CompareAndSwap(false, true) {
-			group = append(group, next)
-		}
-		if len(group) == maxGroup {
-			return group
-		}
-		select {
-		case ch, ok := <-c.waiting:
-			if !ok {
-				return group
-			}
-			next = ch
-		default:
-			return group
-		}
+// next takes one more change for a group that has so many since begun, or nil: no
+// one waits, or it is enough for one transaction.
+func (c *committer) next(have int, begun time.Time) *change {
+	if have == maxGroup || time.Since(begun) > groupPatience {
+		return nil
+	}
+	select {
+	case ch := <-c.waiting: // nil once it is closed
+		return ch
+	default:
+		return nil
 	}
 }
 

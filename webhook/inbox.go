@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +23,9 @@ type Options struct {
 	// Couriers carry what is to be said about incidents, by name; see
 	// ValidCourierName.
 	Couriers map[string]Courier
+	// Followers are couriers as well, with other names: but these are called only
+	// when Memo.Put names them.
+	Followers map[string]Courier
 	// Workers is how many incidents are worked on at a time; 4 when zero. Urgent
 	// ones have as many workers of their own, which never wait for the others'.
 	Workers int
@@ -97,7 +102,9 @@ func (o Options) withDefaults() Options {
 // Inbox is the durable line between the webhook and the work: incidents, their
 // alerts and memos, and River's jobs, in one SQLite file or Postgres schema.
 type Inbox struct {
-	opts  Options
+	opts Options
+	// all has the couriers and their followers.
+	all   map[string]Courier
 	store *store
 	// lease is nil where the store is not shared.
 	lease   *lease
@@ -132,7 +139,15 @@ func Open(ctx context.Context, store string, opts Options) (*Inbox, error) {
 	if opts.Worker == nil {
 		return nil, errors.New("open inbox: no worker")
 	}
-	for name := range opts.Couriers {
+	all := maps.Clone(opts.Couriers)
+	if all == nil {
+		all = map[string]Courier{}
+	}
+	maps.Copy(all, opts.Followers)
+	if len(all) < len(opts.Couriers)+len(opts.Followers) {
+		return nil, errors.New("open inbox: a courier and a follower have the same name")
+	}
+	for name := range all {
 		if err := ValidCourierName(name); err != nil {
 			return nil, fmt.Errorf("open inbox: courier %q: %w", name, err)
 		}
@@ -142,7 +157,7 @@ func Open(ctx context.Context, store string, opts Options) (*Inbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &Inbox{opts: opts, store: s, wakes: make(chan string, wakesHeld)}
+	in := &Inbox{opts: opts, all: all, store: s, wakes: make(chan string, wakesHeld)}
 	if err := in.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store %s: %w", s.name, err), in.lease.end(ctx, true), s.close())
 	}
@@ -203,7 +218,7 @@ func (in *Inbox) open(ctx context.Context) error {
 	if err := in.reclaim(ctx); err != nil {
 		return err
 	}
-	in.metrics, err = newMetrics(in.opts.Registry, in.store.read)
+	in.metrics, err = newMetrics(in.opts.Registry, newBacklog(in.store.read, in.couriers(), in.opts.Now))
 	return err
 }
 
@@ -233,27 +248,45 @@ func (in *Inbox) notHeard(err error) {
 // once and the lead is free; else the lease sees to that. Incidents whose last
 // news was never worked through, and whose job has been given up, get a new one.
 func (in *Inbox) reclaim(ctx context.Context) error {
-	return in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if !in.store.shared {
-			if _, err := tx.ExecContext(ctx, `UPDATE river_job SET state = 'available' WHERE state = 'running'`); err != nil {
-				return fmt.Errorf("take up jobs: %w", err)
-			}
-			if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
-				return fmt.Errorf("free the lead: %w", err)
-			}
+	if err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if in.store.shared {
+			return nil
 		}
-		pending, err := listIncidents(ctx, tx, `worked < revision`)
-		if err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE river_job SET state = 'available' WHERE state = 'running'`); err != nil {
+			return fmt.Errorf("take up jobs: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
+			return fmt.Errorf("free the lead: %w", err)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	pending, err := listIncidents(ctx, in.store.write, `worked < revision AND id NOT IN (
+		SELECT args ->> 'incident' FROM river_job WHERE kind = 'incident' AND `+unfinished+`)`)
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(pending, reclaimedAtOnce) {
+		if err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			for _, inc := range part {
+				if err := in.enqueue(ctx, tx, inc, true); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
 			return err
 		}
-		for _, inc := range pending {
-			if err := in.enqueue(ctx, tx, inc, true); err != nil {
-				return err
-			}
-		}
-		return in.redeliver(ctx, tx)
-	})
+	}
+	return in.redeliver(ctx)
 }
+
+// unfinished is the condition on a job that it will be worked on.
+const unfinished = `state NOT IN ('completed', 'cancelled', 'discarded')`
+
+// reclaimedAtOnce is how many jobs go into one transaction at the start.
+const reclaimedAtOnce = 100
 
 // Start begins to work on what is in the store. ctx ends with the process, not
 // with the call: cancelling it stops the work as Stop does.
@@ -399,7 +432,7 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	outcomes := []Outcome{{Incident: inc.id, Effect: effect}}
 	switch {
 	case inc.revision > before:
-		if err := in.announce(ctx, tx, inc.id, in.couriers()...); err != nil {
+		if err := in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
 			return nil, nil, err
 		}
 	case inc.worked == inc.revision || inc.attempts < maxAttempts:

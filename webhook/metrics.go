@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -26,8 +25,8 @@ type metrics struct {
 	all          []prometheus.Collector
 }
 
-// newMetrics registers the metrics; store counts the incidents at each scrape.
-func newMetrics(reg prometheus.Registerer, store *sql.DB) (*metrics, error) {
+// newMetrics registers the metrics, those of the backlog among them.
+func newMetrics(reg prometheus.Registerer, backlog prometheus.Collector) (*metrics, error) {
 	m := &metrics{
 		received: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "diagnose_webhook_received_total", Help: "Requests that reached the webhook.",
@@ -70,10 +69,7 @@ func newMetrics(reg prometheus.Registerer, store *sql.DB) (*metrics, error) {
 	}
 	m.all = []prometheus.Collector{
 		m.received, m.accepted, m.refused, m.alerts, m.spoilt, m.bodyBytes, m.storeSeconds, m.incidents, m.runSeconds,
-		m.deliveries, m.lagSeconds,
-		gauge("diagnose_incidents_open", "Incidents that are open.", store, `SELECT count(*) FROM incidents WHERE state = 'open'`),
-		gauge("diagnose_incidents_pending", "Incidents with news that has not been worked through.", store, `SELECT count(*) FROM incidents WHERE worked < revision`),
-		gauge("diagnose_deliveries_open", "Incidents with news that a sink has not been told.", store, `SELECT count(*) FROM deliveries WHERE done < wanted`),
+		m.deliveries, m.lagSeconds, backlog,
 	}
 	for i, c := range m.all {
 		if err := reg.Register(c); err != nil {
@@ -84,32 +80,6 @@ func newMetrics(reg prometheus.Registerer, store *sql.DB) (*metrics, error) {
 		}
 	}
 	return m, nil
-}
-
-// gauge counts in the store at each scrape, and says nothing when it cannot.
-func gauge(name, help string, store *sql.DB, query string) prometheus.Collector {
-	return &queryGauge{prometheus.NewDesc(name, help, nil, nil), store, query}
-}
-
-type queryGauge struct {
-	desc  *prometheus.Desc
-	store *sql.DB
-	query string
-}
-
-// Describe implements prometheus.Collector.
-func (g *queryGauge) Describe(ch chan<- *prometheus.Desc) { ch <- g.desc }
-
-// Collect implements prometheus.Collector.
-func (g *queryGauge) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	var n float64
-	if err := g.store.QueryRowContext(ctx, g.query).Scan(&n); err != nil {
-		ch <- prometheus.NewInvalidMetric(g.desc, err)
-		return
-	}
-	ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, n)
 }
 
 // unregister takes the metrics back, so that the store can be opened again.

@@ -87,7 +87,7 @@ func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.
 	if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = FALSE WHERE incident = $1 AND firing`, inc.id); err != nil {
 		return fmt.Errorf("close alerts: %w", err)
 	}
-	if err := in.announce(ctx, tx, inc.id, in.couriers()...); err != nil {
+	if err := in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
 		return err
 	}
 	return in.enqueue(ctx, tx, inc, false)

@@ -35,13 +35,12 @@ type Worker interface {
 type Memo interface {
 	// Get returns what Put kept under key; false if nothing was.
 	Get(ctx context.Context, key string) ([]byte, bool, error)
-	// Put keeps value durably under key, in place of what was there. It does so
-	// even when ctx has ended, within lastWords: a receipt for what has already
-	// happened outside must not be lost to a shutdown or a timeout.
-	Put(ctx context.Context, key string, value []byte) error
-	// Send makes sure that the couriers carry the incident once more; durably, and
-	// even when ctx has ended, as Put does.
-	Send(ctx context.Context, couriers ...string) error
+	// Put keeps value durably under key, in place of what was there, and has the
+	// couriers named, if any, carry the incident once more: both or neither, so that
+	// what is kept is told, whenever the process dies. It does so even when ctx has
+	// ended, within lastWords: a receipt for what has already happened outside must
+	// not be lost to a shutdown or a timeout.
+	Put(ctx context.Context, key string, value []byte, couriers ...string) error
 	// Attempt is 1 when this is the first call for the news at hand. It is
 	// higher when an earlier call has failed or was cut off by a crash or a
 	// stop: it may have had effects that no memo tells of.
@@ -244,27 +243,20 @@ func recall(ctx context.Context, q queryer, incident, key string) ([]byte, bool,
 }
 
 // Put implements Memo.
-func (m *memo) Put(ctx context.Context, key string, value []byte) error {
+func (m *memo) Put(ctx context.Context, key string, value []byte, couriers ...string) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
 	if value == nil {
 		value = []byte{}
 	}
-	if err := m.inbox.store.exec(ctx, `INSERT INTO memos (incident, key, value) VALUES ($1, $2, $3)
-		ON CONFLICT (incident, key) DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
-		return fmt.Errorf("keep memo %s: %w", key, err)
-	}
-	return nil
-}
-
-// Send implements Memo.
-func (m *memo) Send(ctx context.Context, couriers ...string) error {
-	ctx, cancel := outlasting(ctx)
-	defer cancel()
 	if err := m.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES ($1, $2, $3)
+			ON CONFLICT (incident, key) DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
+			return err
+		}
 		return m.inbox.announce(ctx, tx, m.incident, couriers...)
 	}); err != nil {
-		return fmt.Errorf("send: %w", err)
+		return fmt.Errorf("keep memo %s: %w", key, err)
 	}
 	for _, courier := range couriers {
 		m.inbox.wake(queueOf(courier))

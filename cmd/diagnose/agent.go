@@ -54,7 +54,7 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
-	registry := prometheus.NewRegistry()
+	registry, ran := prometheus.NewRegistry(), newRunMetrics()
 	a := &agent{logger: logger, listen: c.Listen, config: c, reloaded: newReloadMetrics(), recorders: newRecorders(c.Recorder)}
 	a.routing.Store(r)
 	if err := errors.Join(
@@ -62,21 +62,25 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 		registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		a.reloaded.register(registry),
 		a.recorders.register(registry),
+		ran.register(registry),
 	); err != nil {
 		return nil, err
 	}
 	runner := &playbooks.Runner{Logger: logger, Window: c.Window, Recorder: a.recorders.of}
-	l := &line{runs: newRuns(runner), routing: a.routing.Load, sinks: sinks, logger: logger}
+	runs := newRuns(runner)
+	runs.run = ran.around(runs.run)
+	l := &line{runs: runs, routing: a.routing.Load, sinks: sinks, logger: logger}
 	if err := c.Store.resolve(); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
 	a.inbox, err = webhook.Open(ctx, c.Store.Reveal(), webhook.Options{
-		Worker:   l,
-		Workers:  incidentsAtOnce,
-		Urgent:   func(severity string) bool { return a.routing.Load().urgent(severity) },
-		Couriers: l.carriers(),
-		Logger:   logger,
-		Registry: registry,
+		Worker:    l,
+		Workers:   incidentsAtOnce,
+		Urgent:    func(severity string) bool { return a.routing.Load().urgent(severity) },
+		Couriers:  l.carriers(),
+		Followers: l.detailCarriers(),
+		Logger:    logger,
+		Registry:  registry,
 	})
 	if err != nil {
 		return nil, err
@@ -84,7 +88,10 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	a.use(c, r)
 	mux := http.NewServeMux()
 	mux.HandleFunc(webhookPath, func(w http.ResponseWriter, r *http.Request) { (*a.intake.Load()).ServeHTTP(w, r) })
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		// What the store cannot tell must not hide the rest.
+		ErrorHandling: promhttp.ContinueOnError,
+	}))
 	mux.HandleFunc("GET /-/healthy", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /-/ready", a.serveReady)
 	mux.HandleFunc("POST /-/reload", a.serveReload)

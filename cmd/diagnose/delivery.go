@@ -39,18 +39,16 @@ func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook
 	if err != nil {
 		return err
 	}
-	receipt, err := deliver(ctx, memo, c.sink.name, stamp(n), n, c.sink.Notify)
+	var details []string
+	if _, ok := c.sink.Notifier.(notify.Detailer); ok && n.Report != nil {
+		details = append(details, detailsOf(c.sink.name))
+	}
+	receipt, err := deliver(ctx, memo, c.sink.name, stamp(n), n, c.sink.Notify, details...)
 	if err != nil || receipt == nil {
 		return err
 	}
 	if why := receipt.Instead; why != "" {
 		c.line.logger.Error("delivered to the fallback channel", "incident", in.ID, "sink", c.sink.name, "why", why)
-	}
-	if n.Report == nil {
-		return nil
-	}
-	if _, ok := c.sink.Notifier.(notify.Detailer); ok {
-		return memo.Send(ctx, detailsOf(c.sink.name))
 	}
 	return nil
 }
@@ -101,10 +99,10 @@ type delivery struct {
 
 func sinkKey(name string) string { return "sink/" + name }
 
-// deliver says n by way of say, unless the memo knows that what is stamped want
-// has been said; then it returns no receipt.
+// deliver says n by way of say, and has the couriers that follow called, unless the
+// memo knows that what is stamped want has been said; then it returns no receipt.
 func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify.Notice,
-	say func(context.Context, notify.Notice) (notify.Receipt, error),
+	say func(context.Context, notify.Notice) (notify.Receipt, error), follow ...string,
 ) (*notify.Receipt, error) {
 	key := sinkKey(name)
 	d, err := recall[delivery](ctx, memo, key)
@@ -130,15 +128,17 @@ func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify
 	if receipt != (notify.Receipt{}) {
 		d.Receipt = receipt // even a failed notice may have got half through
 	}
+	var next []string
 	switch {
 	case err == nil:
 		d.Done = want
+		next = follow
 	case notify.ClassOf(err) != notify.Unknown && !n.Uncertain:
 		d.Tried = d.Done // it certainly did not arrive
 	}
 	// The memo outlasts ctx: what has been said must not be said again because
 	// the agent was told to stop while the sink answered.
-	if err := errors.Join(asWork(err, further), remember(ctx, memo, key, d)); err != nil {
+	if err := errors.Join(asWork(err, further), remember(ctx, memo, key, d, next...)); err != nil {
 		return nil, err
 	}
 	return &d.Receipt, nil

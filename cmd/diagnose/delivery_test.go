@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ import (
 type memory struct {
 	mu   sync.Mutex
 	kept map[string][]byte
+	sent []string
 }
 
 var _ webhook.Memo = (*memory)(nil)
@@ -38,18 +40,16 @@ func (m *memory) Get(_ context.Context, key string) ([]byte, bool, error) {
 }
 
 // Put keeps the promise of webhook.Memo: the end of the context is no obstacle.
-func (m *memory) Put(_ context.Context, key string, value []byte) error {
+func (m *memory) Put(_ context.Context, key string, value []byte, couriers ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.kept == nil {
 		m.kept = map[string][]byte{}
 	}
 	m.kept[key] = value
+	m.sent = append(m.sent, couriers...)
 	return nil
 }
-
-// Send has nobody to send.
-func (m *memory) Send(context.Context, ...string) error { return nil }
 
 func (m *memory) Attempt() int { return 1 }
 
@@ -111,6 +111,48 @@ func TestFurther(t *testing.T) {
 			t.Errorf("attempt %d: got %v, repeated after %s (%v), want %v", i+1, err, after, soon, want)
 		}
 	}
+}
+
+// detailerFunc is a sink with room for details.
+type detailerFunc struct{ notifierFunc }
+
+func (f detailerFunc) Detail(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
+	return f.notifierFunc(ctx, n)
+}
+
+// TestDetailsFollow: what is to be said next is written down together with what has
+// been said, so that no crash comes between the two; and only then.
+func TestDetailsFollow(t *testing.T) {
+	t.Parallel()
+	var failure error
+	s := sink{"chat", detailerFunc{func(context.Context, notify.Notice) (notify.Receipt, error) {
+		return notify.Receipt{Sink: "chat", Message: "1"}, failure
+	}}}
+	in, memo := playbooks.Incident{ID: "a"}, &memory{}
+	l := &line{routing: always(&playbooks.Playbook{}), sinks: []sink{s}}
+	c := &carrier{line: l, sink: s}
+	step := func(want ...string) {
+		t.Helper()
+		memo.sent = nil
+		if err := c.Carry(t.Context(), in, memo); !errors.Is(err, failure) {
+			t.Fatalf("Carry: %v", err)
+		}
+		if !slices.Equal(memo.sent, want) {
+			t.Errorf("sent %q, want %q", memo.sent, want)
+		}
+	}
+	step() // there is no report yet
+	if err := l.tell(t.Context(), memo, &story{Report: &playbooks.Report{ID: "r"}}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(memo.sent, []string{"chat"}) {
+		t.Errorf("sent %q with the report, want chat", memo.sent)
+	}
+	failure = &notify.Error{Class: notify.Retry, Err: errors.New("cut")}
+	step()
+	failure = nil
+	step("chat-details")
+	step() // all is said
 }
 
 // TestStopInMidDelivery ends the agent with SIGTERM while Slack takes its time

@@ -77,10 +77,7 @@ func (s *story) checked(in playbooks.Incident) bool {
 
 // tell writes the story down and has it carried to every sink.
 func (l *line) tell(ctx context.Context, memo webhook.Memo, s *story) error {
-	if err := remember(ctx, memo, memoStory, s); err != nil {
-		return err
-	}
-	return memo.Send(ctx, l.couriers()...)
+	return remember(ctx, memo, memoStory, s, l.couriers()...)
 }
 
 // placed says in the incident what is run on what.
@@ -148,6 +145,14 @@ func (l *line) carriers() map[string]webhook.Courier {
 	all := map[string]webhook.Courier{}
 	for _, s := range l.sinks {
 		all[s.name] = &carrier{line: l, sink: s}
+	}
+	return all
+}
+
+// detailCarriers follow the carriers of the sinks that have room for details.
+func (l *line) detailCarriers() map[string]webhook.Courier {
+	all := map[string]webhook.Courier{}
+	for _, s := range l.sinks {
 		if d, ok := s.Notifier.(notify.Detailer); ok {
 			all[detailsOf(s.name)] = &detailCarrier{line: l, sink: s, detailer: d}
 		}
@@ -167,10 +172,10 @@ func recall[T any](ctx context.Context, memo webhook.Memo, key string) (*T, erro
 	return v, nil
 }
 
-func remember(ctx context.Context, memo webhook.Memo, key string, v any) error {
+func remember(ctx context.Context, memo webhook.Memo, key string, v any, couriers ...string) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("remember %s: %w", key, err)
 	}
-	return memo.Put(ctx, key, b)
+	return memo.Put(ctx, key, b, couriers...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -120,6 +121,25 @@ func (r *recorders) stats() playbooks.RecorderStats {
 	return sum
 }
 
+// last is when the recorder that is furthest behind last measured something; NaN
+// if one has not yet, or none is running.
+func (r *recorders) last() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.running) == 0 {
+		return math.NaN()
+	}
+	oldest := math.Inf(1)
+	for _, f := range r.running {
+		last := f.Stats().Last
+		if last.IsZero() {
+			return math.NaN()
+		}
+		oldest = min(oldest, float64(last.UnixMilli())/1000)
+	}
+	return oldest
+}
+
 // register puts what the recorders cost among the agent's metrics.
 func (r *recorders) register(registry prometheus.Registerer) error {
 	var errs []error
@@ -129,6 +149,10 @@ func (r *recorders) register(registry prometheus.Registerer) error {
 			func() float64 { return value(r.stats()) },
 		)))
 	}
+	errs = append(errs, registry.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "diagnose_recorder_last_sample_timestamp_seconds",
+		Help: "When the flight recorder last measured something, in Unix time; NaN before, and where there is none.",
+	}, r.last)))
 	counter("samples", "Checks of a step for the flight recorder.", func(s playbooks.RecorderStats) float64 { return float64(s.Samples) })
 	counter("gaps", "Checks of a step for the flight recorder that measured nothing.", func(s playbooks.RecorderStats) float64 { return float64(s.Gaps) })
 	counter("redis_commands", "Redis commands of the flight recorder.", func(s playbooks.RecorderStats) float64 { return float64(s.Cost.RedisCommands) })

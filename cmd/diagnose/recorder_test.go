@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,22 +86,7 @@ func TestWarmAlert(t *testing.T) {
 // metric reads one of the agent's own metrics.
 func metric(t testing.TB, url, name string) float64 {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err := resp.Body.Close(); err != nil {
-		t.Error(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
+	for lines := bufio.NewScanner(strings.NewReader(scrape(t, url))); lines.Scan(); {
 		if value, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
 			v, err := strconv.ParseFloat(value, 64)
 			if err != nil {
@@ -112,6 +97,24 @@ func metric(t testing.TB, url, name string) float64 {
 	}
 	t.Fatalf("%s has no metric %s", url, name)
 	return 0
+}
+
+// scrape reads all of the agent's own metrics.
+func scrape(t testing.TB, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := (&http.Client{Timeout: 10 * time.Second}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 // BenchmarkRecorder measures a whole agent that records eight real shards ten times

@@ -13,7 +13,7 @@ import (
 // run answers every incident of its playbook and target that was heard of, or has
 // ended, before it began.
 type runs struct {
-	run func(ctx context.Context, p *playbooks.Playbook, in playbooks.Incident) playbooks.Report
+	run runFunc
 	now func() time.Time
 
 	mu sync.Mutex

@@ -72,17 +72,17 @@ func (c *chaos) fire(ctx context.Context) error {
 	return c.senders.send(ctx, over)
 }
 
-// harm kills agents at random moments, and once fills the store.
+// harm kills agents at random moments, one in each part of the storm, and fills the
+// store in the middle of it, when there is much to be refused.
 func (c *chaos) harm(ctx context.Context, out io.Writer) error {
-	events := c.kills + 1
-	full := 1 + c.dice.IntN(max(c.kills, 1))
-	for i := range events {
-		mean := c.lasts / time.Duration(events+1)
-		if err := pause(ctx, time.Duration(float64(mean)*(0.5+c.dice.Float64()))); err != nil {
+	begun, part := time.Now(), c.lasts/time.Duration(c.kills+1)
+	for i := range c.kills + 1 {
+		due := begun.Add(time.Duration((float64(i) + c.dice.Float64()) * float64(part)))
+		if err := pause(ctx, time.Until(due)); err != nil {
 			return err
 		}
 		victim := c.agents[c.dice.IntN(len(c.agents))]
-		if i == full {
+		if i == (c.kills+1)/2 {
 			if err := c.fill(ctx, out, victim); err != nil {
 				return err
 			}
