@@ -22,8 +22,10 @@ const (
 	// behind it go into the next one. Were they bound to go through together or not
 	// at all, a load too large for one transaction would never get through.
 	groupPatience = 250 * time.Millisecond
-	// groupTimeout bounds one transaction up to its commit.
-	groupTimeout = 5 * time.Second
+	// groupTimeout bounds one transaction up to its commit. As groupPatience ends most
+	// of them long before, it is what a single change may take: that of the largest
+	// notification, on the slowest machine.
+	groupTimeout = 30 * time.Second
 )
 
 var (
