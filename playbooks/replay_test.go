@@ -36,7 +36,7 @@ func TestReplayGoldens(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			if got := encode(t, playbooks.Replay(p, recorded)); !bytes.Equal(got, want) {
+			if got := written(t, dir, playbooks.Replay(p, recorded)); !bytes.Equal(got, want) {
 				t.Errorf("%s: replay differs:\n%s", name, firstDifference(string(got), string(want)))
 			}
 		}

@@ -200,7 +200,7 @@ func wellVariants() []ailment {
 		well("names nobody registers", func(pl *plan) { pl.load.RegisterShare = 0 }, nil),
 		well("a slow but healthy shard", on(estate{shards: 4, way: far(5*time.Millisecond, 2)}), nil),
 		well("an empty system", func(pl *plan) { pl.names, pl.load.TakenShare = 0, 0 }, nil),
-		well("a cold start of everything", on(estate{shards: 4}), nil),
+		well("a cold start of everything", on(estate{shards: 4, cold: true}), nil),
 	}
 }
 

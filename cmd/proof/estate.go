@@ -14,6 +14,7 @@ import (
 type estate struct {
 	shards int
 	empty  bool // of names, at the start
+	cold   bool // of markers in Redis
 	// way answers over which DSN the checker reaches a shard; nil for its own.
 	way func(ctx context.Context, p *patient, shard int) (dsn string, err error)
 	// reader is the same for look-ups; nil where they go where everything goes.
@@ -25,6 +26,7 @@ func on(e estate) func(*plan) {
 	return func(pl *plan) {
 		lightly(pl)
 		names := pl.names
+		pl.markers = !e.empty && !e.cold
 		pl.build = func(ctx context.Context, p *patient) (flags []string, err error) { return e.build(ctx, p, names) }
 	}
 }

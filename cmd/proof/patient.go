@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/load"
 	"github.com/regpath/diagnose/reference/local"
 )
@@ -33,6 +34,9 @@ type plan struct {
 	// flags that lead the checker there; nil for none.
 	build func(ctx context.Context, p *patient) (flags []string, err error)
 	load  load.Profile
+	// markers says that Redis is to know of the names, as the checker sees to with
+	// back ends of its own.
+	markers bool
 	// busy says that what hurts him needs the machine for itself.
 	busy bool
 	// warm is how long he is well under load, sick how long he is ill before the
@@ -88,8 +92,29 @@ func admit(ctx context.Context, checker string, pl plan) (_ *patient, err error)
 	if err := p.start(args); err != nil {
 		return p, err
 	}
+	if pl.markers {
+		if err := p.mark(ctx); err != nil {
+			return p, err
+		}
+	}
 	p.spawn(func(ctx context.Context) { p.send(ctx, p.url, pl.load) })
 	return p, pause(ctx, pl.warm)
+}
+
+// mark gives Redis the markers that an hour of load would have left.
+func (p *patient) mark(ctx context.Context) error {
+	c, err := cache.NewRedis(cache.RedisOptions{Address: p.redis, Timeout: startup})
+	if err != nil {
+		return fmt.Errorf("warm redis: %w", err)
+	}
+	err = c.MarkAllTaken(ctx, func(yield func(string) bool) {
+		for i := range p.plan.names {
+			if i%10 != 0 && !yield(load.Name(i)) {
+				return
+			}
+		}
+	})
+	return errors.Join(err, c.Close())
 }
 
 // send puts load on a checker until it is sent or ctx ends.
