@@ -35,6 +35,10 @@ type ConsumerOptions struct {
 	// the group and the last error, where [Consumer.Redrive] finds it; 0 means 5. A try that ended with the consumer's death counts. The event stays in the
 	// outbox for the relay's Retention; the dead letter is, as all of Redis, a copy.
 	Tries int
+	// Yield is how long a consumer rests after handling events, in multiples of the time that took: it keeps what follows
+	// registrations from competing with them where both share a machine, the more the busier it is. It rests no longer than
+	// MaxBackoff; 0 means not at all.
+	Yield int
 	// Timeout bounds one try; 0 means 2 s.
 	Timeout time.Duration
 	// MaxBackoff is the longest pause between two tries of something that fails; 0 means 5 s.
@@ -70,8 +74,8 @@ func (o ConsumerOptions) withDefaults() (ConsumerOptions, error) {
 		o.Batch = 50
 	}
 	switch {
-	case o.Redis == nil || o.Group == "" || o.Name == "" || o.Handle == nil || o.Failed == nil || o.Tries < 0 || o.Batch < 0:
-		return o, errors.New("consumer needs a redis, a group, a name, a handler, a number of tries, a batch and somewhere to report failures")
+	case o.Redis == nil || o.Group == "" || o.Name == "" || o.Handle == nil || o.Failed == nil || o.Tries < 0 || o.Batch < 0 || o.Yield < 0:
+		return o, errors.New("consumer needs a redis, a group, a name, a handler, a number of tries, a batch, a yield and somewhere to report failures")
 	case o.ClaimAfter <= o.Timeout+o.MaxBackoff:
 		return o, fmt.Errorf("consumer may be silent for %v and would lose its event after %v", o.Timeout+o.MaxBackoff, o.ClaimAfter)
 	case o.GroupTTL <= o.ClaimAfter:
@@ -160,11 +164,18 @@ func (c *Consumer) follow(ctx context.Context, s stream) {
 		case busy:
 			pause(ctx, min(c.o.ClaimAfter/4, time.Second))
 		case given:
+			began := time.Now()
 			last = c.work(ctx, turn.entries)
 			if last.verdict == again || last.verdict == wait {
 				retry.wait(ctx)
-			} else {
-				retry.reset()
+				continue
+			}
+			retry.reset()
+			if rest := min(time.Duration(c.o.Yield)*time.Since(began), c.o.MaxBackoff); rest > 0 {
+				if _, err := c.next(ctx, s, last, 0); err == nil { // else the next turn tells
+					last = outcome{}
+				}
+				pause(ctx, rest)
 			}
 		}
 	}

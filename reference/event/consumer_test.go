@@ -230,6 +230,44 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// TestYield rests after each event for a multiple of the time that it took.
+func TestYield(t *testing.T) {
+	t.Parallel()
+	both(t, func(t *testing.T, genuine bool) {
+		b := newBench(t, genuine, 1)
+		b.relay(nil, "g")
+		const work, most = 20 * time.Millisecond, 90 * time.Millisecond
+		var rests []time.Duration
+		var ended time.Time
+		r := newRecord()
+		c, stop := b.consumer("g", "c", r.handler(func(ctx context.Context, _ event.Event) error {
+			if !ended.IsZero() {
+				rests = append(rests, time.Since(ended))
+			}
+			select {
+			case <-time.After(work):
+			case <-ctx.Done():
+			}
+			ended = time.Now()
+			return ctx.Err()
+		}), func(o *event.ConsumerOptions) { o.Batch, o.Yield, o.MaxBackoff = 1, 3, most })
+		for range 4 {
+			b.boxes[0].commit("a")
+		}
+		eventually(t, "all handled", func() bool { return c.Stats().Handled == 4 })
+		b.drained()
+		stop()
+		if len(rests) != 3 {
+			t.Fatalf("rests %v, want three", rests)
+		}
+		for _, rest := range rests {
+			if rest < 3*work {
+				t.Errorf("rests %v, want %v at least", rests, 3*work)
+			}
+		}
+	})
+}
+
 // TestOrderlyEnd repeats nothing after a consumer that was told to end: it acknowledges what it is done with, and what
 // was cut short comes at once when it is back under its name.
 func TestOrderlyEnd(t *testing.T) {
@@ -277,6 +315,7 @@ func TestConsumerOptions(t *testing.T) {
 		"no Failed":   func(o *event.ConsumerOptions) { o.Failed = nil },
 		"tries":       func(o *event.ConsumerOptions) { o.Tries = -1 },
 		"batch":       func(o *event.ConsumerOptions) { o.Batch = -1 },
+		"yield":       func(o *event.ConsumerOptions) { o.Yield = -1 },
 		"short time":  func(o *event.ConsumerOptions) { o.Timeout = time.Microsecond },
 		"soon silent": func(o *event.ConsumerOptions) { o.ClaimAfter = 6 * time.Second },
 		"soon gone":   func(o *event.ConsumerOptions) { o.GroupTTL = 30 * time.Second },

@@ -11,7 +11,7 @@ const (
 	passTimeout = 10 * time.Second
 	// restPause is the shortest pause between two looks, so that events that come one by one are taken together: what a look
 	// costs is nearly the same for one event and for fifty, and nobody waits for it.
-	restPause = 25 * time.Millisecond
+	restPause = 100 * time.Millisecond
 	// purgeEvery is the pause between two looks for events whose retention is over.
 	purgeEvery = time.Minute
 )
