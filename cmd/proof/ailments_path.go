@@ -49,7 +49,7 @@ func writing(perSecond float64) func(*plan) {
 func popular(times float64) func(*plan) {
 	return func(pl *plan) {
 		asIn("healthy", times)(pl)
-		pl.load.ZipfS = 1.2
+		pl.load.Names = 500
 		pl.warm, pl.sick = time.Second, 12*time.Second
 	}
 }
@@ -128,7 +128,7 @@ func twin(perSecond float64) func(context.Context, *patient) error {
 }
 
 // crowdAilments bring more than before: a baseline of half a minute is needed, and
-// half a minute lies between it and the present.
+// it ends half a minute before the present. Who asks is told of up to a minute.
 func crowdAilments() []ailment {
 	more := func(profile func() load.Profile) func(context.Context, *patient) error {
 		return func(_ context.Context, p *patient) error {
@@ -138,7 +138,7 @@ func crowdAilments() []ailment {
 	}
 	watched := func(pl *plan) {
 		lightly(pl)
-		pl.warm, pl.sick = 60*time.Second, 15*time.Second
+		pl.warm, pl.sick = 55*time.Second, 25*time.Second
 	}
 	crowded := func(pl *plan) {
 		watched(pl)
