@@ -92,8 +92,8 @@ type trial struct {
 type outcome struct {
 	// report is what the shipped binary wrote.
 	report []byte
-	// starved says that the checker had to wait for the CPU for longer than it had
-	// it, by the kernel's count, while it was diagnosed.
+	// starved says that the kernel kept the checker waiting for the CPU while it was
+	// diagnosed.
 	starved bool
 }
 

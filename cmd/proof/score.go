@@ -173,7 +173,7 @@ func (s *score) print(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, "\nmedian seconds to the verdict: %.1f\n", s.median().Seconds())
 	if s.starved > 0 {
-		fmt.Fprintf(&b, "%d of %d runs had a checker that waited for the CPU for longer than it had it\n", s.starved, s.runs)
+		fmt.Fprintf(&b, "%d of %d runs had a checker that the kernel kept waiting for the CPU\n", s.starved, s.runs)
 	}
 	fmt.Fprintf(&b, "top1=%.3f macro_f1=%.3f confident_wrong=%d healthy_blamed=%d halfblind_bad=%d runs=%d\n",
 		float64(s.right)/float64(s.runs), s.macroF1(), s.confidentWrong, s.healthyBlamed, s.halfBlindBad, s.runs)

@@ -9,10 +9,14 @@ import (
 	"time"
 )
 
-// cpu is how long the threads of a process have run, and have waited for a CPU
-// while they could have run. It is the kernel's own count: what the verdict
-// client-starved can be held against, whoever it was that took the CPU.
-type cpu struct{ ran, waited time.Duration }
+// cpu is how often the threads of a process were given a CPU, and how long they
+// had waited for it while they could have run. It is the kernel's own count: what
+// the verdict client-starved can be held against, whoever it was that took the
+// CPU.
+type cpu struct {
+	waited time.Duration
+	given  int64
+}
 
 // cpuOf is zero where the kernel does not tell, or the process is gone.
 func cpuOf(pid int) (sum cpu) {
@@ -25,19 +29,27 @@ func cpuOf(pid int) (sum cpu) {
 		if err != nil {
 			continue // the thread has ended
 		}
-		fields := bytes.Fields(text)
-		if len(fields) < 2 {
+		fields := bytes.Fields(text) // ran, waited, times
+		if len(fields) < 3 {
 			continue
 		}
-		ran, err1 := strconv.ParseInt(string(fields[0]), 10, 64)
-		waited, err2 := strconv.ParseInt(string(fields[1]), 10, 64)
+		waited, err1 := strconv.ParseInt(string(fields[1]), 10, 64)
+		given, err2 := strconv.ParseInt(string(fields[2]), 10, 64)
 		if err1 == nil && err2 == nil {
-			sum.ran += time.Duration(ran)
 			sum.waited += time.Duration(waited)
+			sum.given += given
 		}
 	}
 	return sum
 }
 
-// starved says that since before more time was spent waiting than running.
-func (c cpu) starved(before cpu) bool { return c.waited-before.waited > c.ran-before.ran }
+// starvedFrom is how long a thread waits each time in a process that is starved:
+// five such waits, for a request and the answers that it needs, are the 50 ms from
+// which a service does not get the CPU.
+const starvedFrom = 10 * time.Millisecond
+
+// starved says whether it was since before.
+func (c cpu) starved(before cpu) bool {
+	times := c.given - before.given
+	return times > 0 && (c.waited-before.waited)/time.Duration(times) >= starvedFrom
+}
