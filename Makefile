@@ -55,9 +55,11 @@ bench: build deps
 burst: build
 	bin/proof burst
 
-# Alerts from a pair of Alertmanagers, while agents are killed and Slack fails.
+# Alerts from a pair of Alertmanagers, while agents are killed and Slack fails: to
+# one agent with a file, then to two that share a Postgres.
 chaos: build deps
-	bin/proof chaos
+	bin/proof chaos --store sqlite
+	bin/proof chaos --store postgres
 
 accuracy: build
 	bin/proof accuracy

@@ -214,7 +214,7 @@ func (w *courierWorker) Work(ctx context.Context, job *river.Job[deliveryArgs]) 
 		return err // the process is stopping: the next one takes it up at once
 	}
 	w.inbox.metrics.undelivered(job.Args.Courier, "failed")
-	job.Args.delay = backoff(d.attempts)
+	job.Args.delay = Backoff(d.attempts)
 	if after, ok := RetryDelay(err); ok {
 		job.Args.delay = after
 	}

@@ -107,9 +107,9 @@ func (w *incidentWorker) NextRetry(job *river.Job[incidentArgs]) time.Time {
 	return time.Now().Add(max(job.Args.delay, 10*time.Millisecond))
 }
 
-// backoff is the time to wait after the given number of failed attempts: it
+// Backoff is the time to wait after the given number of failed attempts: it
 // doubles from firstDelay to maxDelay, and a tenth of it is chance.
-func backoff(attempts int) time.Duration {
+func Backoff(attempts int) time.Duration {
 	d := maxDelay
 	if shift := attempts - 1; shift < 10 {
 		d = min(maxDelay, firstDelay<<max(shift, 0))
@@ -143,7 +143,7 @@ func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs])
 		w.inbox.opts.Logger.InfoContext(ctx, "work on incident interrupted", "incident", row.id)
 		return err
 	}
-	job.Args.delay = backoff(row.attempts)
+	job.Args.delay = Backoff(row.attempts)
 	if after, ok := RetryDelay(err); ok {
 		job.Args.delay = after
 	}

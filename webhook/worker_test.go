@@ -145,8 +145,8 @@ func TestBackoff(t *testing.T) {
 		10: 5 * time.Minute, 11: 5 * time.Minute, 1 << 40: 5 * time.Minute,
 	} {
 		for range 20 {
-			if got := backoff(attempts); got > want || got < want*9/10 {
-				t.Errorf("backoff(%d): got %s, want %s or up to a tenth less", attempts, got, want)
+			if got := Backoff(attempts); got > want || got < want*9/10 {
+				t.Errorf("Backoff(%d): got %s, want %s or up to a tenth less", attempts, got, want)
 			}
 		}
 	}

@@ -18,8 +18,6 @@ const (
 	// lastWords is how long a delivery that has begun may go on while the agent
 	// stops: cut short, nobody would know what became of it.
 	lastWords = 3 * time.Second
-	// furtherDelay is until the next attempt after one that got further.
-	furtherDelay = time.Second
 )
 
 // carrier keeps one sink up to date on incidents.
@@ -95,6 +93,8 @@ type delivery struct {
 	Tried   string         `json:"tried"`
 	Done    string         `json:"done"`
 	Receipt notify.Receipt `json:"receipt"`
+	// Vain counts the attempts since one got further.
+	Vain int `json:"vain,omitempty"`
 }
 
 func sinkKey(name string) string { return "sink/" + name }
@@ -124,7 +124,10 @@ func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify
 		return nil, err
 	}
 	receipt, err := send(ctx, n, say)
-	further := receipt.Message != d.Receipt.Message || receipt.Detail != d.Receipt.Detail
+	d.Vain++
+	if err == nil || receipt.Message != d.Receipt.Message || receipt.Detail != d.Receipt.Detail {
+		d.Vain = 0
+	}
 	if receipt != (notify.Receipt{}) {
 		d.Receipt = receipt // even a failed notice may have got half through
 	}
@@ -138,7 +141,7 @@ func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify
 	}
 	// The memo outlasts ctx: what has been said must not be said again because
 	// the agent was told to stop while the sink answered.
-	if err := errors.Join(asWork(err, further), remember(ctx, memo, key, d, next...)); err != nil {
+	if err := errors.Join(asWork(err, d.Vain), remember(ctx, memo, key, d, next...)); err != nil {
 		return nil, err
 	}
 	return &d.Receipt, nil
@@ -158,9 +161,9 @@ func send(ctx context.Context, n notify.Notice, say func(context.Context, notify
 
 // asWork says what a failed delivery leads to: what the sink will never take is
 // left undelivered until something changes; the rest is repeated, when the sink
-// said so, or soon when it got further this time: many pages on a bad day are no
-// reason to wait ever longer.
-func asWork(err error, further bool) error {
+// said so, else the later the more attempts were in vain. Many pages on a bad day
+// are no reason to wait ever longer.
+func asWork(err error, vain int) error {
 	failure, ok := errors.AsType[*notify.Error](err)
 	switch {
 	case !ok:
@@ -169,10 +172,8 @@ func asWork(err error, further bool) error {
 		return webhook.Undeliverable(err)
 	case failure.RetryAfter > 0:
 		return webhook.RetryAfter(err, failure.RetryAfter)
-	case further:
-		return webhook.RetryAfter(err, furtherDelay)
 	}
-	return err
+	return webhook.RetryAfter(err, webhook.Backoff(vain))
 }
 
 // stamp tells notices apart: the same stamp need not be said twice.

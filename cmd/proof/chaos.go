@@ -33,6 +33,7 @@ type chaos struct {
 	dir             string
 	fake            *slacktest.Server
 	senders         *alertmanagers
+	kept            *chaosStore
 	agents          []*chaosAgent
 }
 
@@ -52,7 +53,7 @@ func newChaos() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&c.binary, "diagnose", "", "the binary to prove (default the one beside this)")
-	fs.StringVar(&c.store, "store", "sqlite", "sqlite, with one agent")
+	fs.StringVar(&c.store, "store", "sqlite", "sqlite, with one agent, or postgres, with two")
 	fs.IntVar(&c.alerts, "alerts", 10_000, "different alerts to send")
 	fs.IntVar(&c.groups, "groups", 200, "groups of alerts; every other one resolves in the end")
 	fs.DurationVar(&c.lasts, "for", time.Minute, "time over which alerts are sent and agents killed")
@@ -78,6 +79,10 @@ func (c *chaos) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
+	if c.kept, err = c.openStore(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.kept.close()) }()
 	var stop func()
 	if c.fake, stop, err = slacktest.Serve(ctx); err != nil {
 		return err
@@ -104,8 +109,8 @@ func (c *chaos) run(ctx context.Context, out io.Writer) (err error) {
 
 func (c *chaos) validate() (err error) {
 	switch {
-	case c.store != "sqlite":
-		return fmt.Errorf("--store: want sqlite, got %q", c.store)
+	case c.store != "sqlite" && c.store != "postgres":
+		return fmt.Errorf("--store: want sqlite or postgres, got %q", c.store)
 	case c.groups < 1 || c.alerts < 2*c.groups:
 		return errors.New("want at least two alerts in each group")
 	case c.channels < 1 || c.kills < 0:
@@ -165,23 +170,34 @@ func (c *chaos) startAgents(ctx context.Context, target string) error {
 	if err := os.WriteFile(playbook, []byte(chaosPlaybook), 0o600); err != nil {
 		return fmt.Errorf("write the playbook: %w", err)
 	}
-	store := filepath.Join(c.dir, "diagnose.db")
-	address, err := freeAddress(ctx)
-	if err != nil {
-		return err
+	for i := range c.kept.agents {
+		address, err := freeAddress(ctx)
+		if err != nil {
+			return err
+		}
+		a := &chaosAgent{config: filepath.Join(c.dir, fmt.Sprintf("diagnose-%d.yml", i))}
+		if err := os.WriteFile(a.config, []byte(c.config(address, playbook, target)), 0o600); err != nil {
+			return fmt.Errorf("write the configuration: %w", err)
+		}
+		c.agents = append(c.agents, a)
+		if err := c.start(ctx, a); err != nil {
+			return err
+		}
 	}
-	a := &chaosAgent{config: filepath.Join(c.dir, "diagnose.yml")}
-	if err := os.WriteFile(a.config, []byte(c.config(address, store, playbook, target)), 0o600); err != nil {
-		return fmt.Errorf("write the configuration: %w", err)
+	return nil
+}
+
+func (c *chaos) openStore(ctx context.Context) (*chaosStore, error) {
+	if c.store == "postgres" {
+		return postgresStore(ctx)
 	}
-	c.agents = append(c.agents, a)
-	return c.start(ctx, a)
+	return sqliteStore(c.dir), nil
 }
 
 // config routes every group to the channel that its alerts name.
-func (c *chaos) config(address, store, playbook, target string) string {
+func (c *chaos) config(address, playbook, target string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "listen: %q\nstore: %q\nwebhook: {tokens: [%q]}\n", address, store, agentToken)
+	fmt.Fprintf(&b, "listen: %q\nstore: %q\nwebhook: {tokens: [%q]}\n", address, c.kept.where, agentToken)
 	fmt.Fprintf(&b, "targets: [{name: registration, checker: {url: %q}}]\nplaybooks: [%q]\nplaybook: chaos\nnotify:\n", target, playbook)
 	for i := range c.channels {
 		fmt.Fprintf(&b, "  - slack: {name: chat-%d, token: %q, channel: %q, api_url: %q}\n", i, slacktest.Token, channelID(i), c.fake.APIURL())

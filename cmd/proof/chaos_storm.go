@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // storm sends the alerts and does the harm, both at a time.
@@ -98,36 +96,27 @@ func (c *chaos) harm(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// fill lets the files of an agent grow no more, as a full disk does, until it has
-// had to refuse something.
-func (c *chaos) fill(ctx context.Context, out io.Writer, victim *chaosAgent) error {
-	// Only the soft limit: it must be possible to raise it again.
-	limit := func(bytes uint64) error {
-		if err := unix.Prlimit(victim.cmd.Process.Pid, unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: bytes, Max: math.MaxUint64}, nil); err != nil {
-			return fmt.Errorf("limit the agent's files: %w", err)
-		}
-		return nil
-	}
-	if err := limit(0); err != nil {
+// fill has the store full until an agent has had to refuse something.
+func (c *chaos) fill(ctx context.Context, out io.Writer, victim *chaosAgent) (err error) {
+	room, err := c.kept.fill(ctx, victim)
+	if err != nil {
 		return err
 	}
-	begun := time.Now()
-	for {
+	defer func() { err = errors.Join(err, room()) }()
+	for begun := time.Now(); time.Since(begun) < startup; {
 		refused, err := victim.refused(ctx)
 		if err != nil {
-			return errors.Join(err, limit(math.MaxUint64))
+			return err
 		}
 		if refused > 0 {
 			_, err := fmt.Fprintf(out, "the store was full for %s: %d notifications refused\n", time.Since(begun).Round(time.Millisecond), refused)
-			return errors.Join(err, limit(math.MaxUint64))
-		}
-		if time.Since(begun) > startup {
-			return errors.Join(errors.New("the store was full, and nothing was refused"), limit(math.MaxUint64))
+			return err
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return errors.Join(err, limit(math.MaxUint64))
+			return err
 		}
 	}
+	return errors.New("the store was full, and nothing was refused")
 }
 
 // refused is how many notifications the agent could not store since it was
