@@ -34,7 +34,7 @@ func Headline(n Notice) string {
 		if n.Report != nil {
 			return Conclusion(*n.Report) + Again(n.Incident)
 		}
-		return title
+		return title + Again(n.Incident)
 	case Resolved:
 		what := title
 		if n.Report != nil && n.Report.Verdict == playbooks.CauseFound {
@@ -51,17 +51,21 @@ func ended(n Notice) string {
 	if d, ok := Lasted(n.Incident); ok {
 		after = " after " + Duration(d)
 	}
+	over := "Resolved" + after
+	if n.Incident.Stale {
+		over = "Not heard of any more" + after
+	}
 	if n.Recovery == nil {
-		return "Resolved" + after
+		return over
 	}
 	switch n.Recovery.Outcome {
 	case playbooks.RecoveredYes:
 		return "Recovered" + after
 	case playbooks.RecoveredNo:
-		return "Resolved" + after + ", but NOT recovered"
+		return over + ", but NOT recovered"
 	case playbooks.RecoveredUnknown:
 	}
-	return "Resolved" + after + ", cannot tell whether it has recovered"
+	return over + ", cannot tell whether it has recovered"
 }
 
 // Again says that the incident has fired before: ", again: 3rd time today".

@@ -56,6 +56,9 @@ type Notice struct {
 	// Recovery is the outcome of the second look after the alert has resolved; nil
 	// while Phase is Resolved means that it is still to come.
 	Recovery *playbooks.Recovery
+	// Note is what there is to say about an incident that nothing is run for:
+	// there is no report, and nothing is measured again. It may be empty.
+	Note string
 	// Prior is where the incident was last spoken of on this sink; zero if never.
 	Prior Receipt
 	// Uncertain says that an earlier attempt may have got through although no

@@ -30,6 +30,12 @@ func TestHeadlineOfAnEnd(t *testing.T) {
 		if got := notify.Headline(n); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
+		n.Incident.Stale = true
+		want := strings.Replace(c.want, "Resolved", "Not heard of any more", 1)
+		if got := notify.Headline(n); got != want {
+			t.Errorf("stale: got %q, want %q", got, want)
+		}
+		n.Incident.Stale = false
 	}
 }
 

@@ -291,7 +291,7 @@ func TestSchemaUpgrade(t *testing.T) {
 	in := openInboxAt(t, path, Options{})
 	post(t, newHandler(in), message("g", nil, firing("a", 5)))
 	for _, q := range []string{
-		`DROP TABLE deliveries`, `DROP TABLE episodes`, `DROP INDEX incidents_over`, `ALTER TABLE incidents DROP COLUMN episode`,
+		`DROP TABLE barks`, `DROP TABLE deliveries`, `DROP TABLE episodes`, `DROP INDEX incidents_over`, `ALTER TABLE incidents DROP COLUMN episode`,
 		`ALTER TABLE incidents DROP COLUMN heard_at`, `ALTER TABLE incidents DROP COLUMN stale`, `PRAGMA user_version = 1`,
 	} {
 		if _, err := in.store.write.ExecContext(t.Context(), q); err != nil {

@@ -27,6 +27,9 @@ type groupID struct {
 
 // group returns the identity of the message's group.
 func (m *Message) group() groupID {
+	if m.pipe {
+		return pipeGroup()
+	}
 	route := digest("route", receiverName(m.Receiver), labelText(m.GroupLabels))
 	if m.GroupKey == "" {
 		return groupID{key: route, route: route}

@@ -45,6 +45,12 @@ type Options struct {
 	Grace time.Duration
 	// Retention is how long resolved incidents are kept; 30 days when zero.
 	Retention time.Duration
+	// Senders are asked, at the start and every minute, for what fires and was never
+	// received, and for what has ended unheard. All that post here must be among
+	// them: what none of them knows for some minutes is given up as stale.
+	Senders []Sender
+	// Watchdog is about the alert that always fires; there is none when nil.
+	Watchdog *Watchdog
 	// Lease is how long an agent on a shared store may go unheard of before the
 	// others take up its jobs; 15 seconds when zero.
 	Lease time.Duration
@@ -117,6 +123,9 @@ type Inbox struct {
 	mu      sync.RWMutex
 	stopped bool
 	started bool
+	// unwatch ends watch, and watching is closed when it has ended.
+	unwatch  context.CancelFunc
+	watching chan struct{}
 }
 
 var (
@@ -300,6 +309,14 @@ func (in *Inbox) Start(ctx context.Context) error {
 		return fmt.Errorf("start the queue: %w", err)
 	}
 	in.started = true
+	watched, unwatch := context.WithCancel(ctx)
+	in.unwatch, in.watching = unwatch, make(chan struct{})
+	go func() {
+		defer close(in.watching)
+		if len(in.opts.Senders) > 0 || in.opts.Watchdog != nil {
+			in.watch(watched)
+		}
+	}()
 	return nil
 }
 
@@ -316,6 +333,8 @@ func (in *Inbox) Stop(ctx context.Context) error {
 	}
 	var err error
 	if started {
+		in.unwatch()
+		<-in.watching
 		if err = in.client.Stop(ctx); err != nil {
 			err = fmt.Errorf("stop the queue: %w", err)
 		}
@@ -353,11 +372,20 @@ func (in *Inbox) Store(ctx context.Context, m Message) ([]Outcome, error) {
 	if in.stopped {
 		return nil, ErrStopped
 	}
-	if len(m.Alerts) == 0 {
+	m, barked := in.opts.Watchdog.split(m)
+	if len(m.Alerts) == 0 && !barked {
 		return nil, nil
 	}
 	if in.store.committer.behind() {
 		return nil, ErrBehind
+	}
+	if barked {
+		if err := in.bark(ctx); err != nil {
+			return nil, fmt.Errorf("store message: %w", err)
+		}
+	}
+	if len(m.Alerts) == 0 {
+		return nil, nil
 	}
 	begun := time.Now()
 	var outcomes []Outcome

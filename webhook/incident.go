@@ -95,11 +95,24 @@ func findOpen(ctx context.Context, tx *sql.Tx, m *Message) (*incident, error) {
 	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = $1 AND EXISTS (
 		SELECT 1 FROM alerts WHERE incident = id AND firing AND fingerprint IN (SELECT value FROM json_each($2)))
 		ORDER BY opened_at LIMIT 1`, g.route, string(list)).Scan)
+	if errors.Is(err, sql.ErrNoRows) && m.GroupKey == "" {
+		// All that is known of the group is its route.
+		err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = $1
+			ORDER BY opened_at LIMIT 1`, g.route).Scan)
+	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	in.group.key = g.key
+	in.moved(m)
 	return in, err
+}
+
+// moved takes over the key by which the sender knows the group now. What a
+// reconciliation says has none.
+func (in *incident) moved(m *Message) {
+	if m.GroupKey != "" {
+		in.group.key = m.group().key
+	}
 }
 
 // findOver returns the latest incident of the message's group that ended after
@@ -112,12 +125,12 @@ func findOver(ctx context.Context, tx *sql.Tx, m *Message, since time.Time) (*in
 	}
 	in := &incident{}
 	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'resolved' AND route = $1 AND updated_at > $2
-		AND (group_key = $3 OR EXISTS (SELECT 1 FROM alerts WHERE incident = id AND fingerprint IN (SELECT value FROM json_each($4))))
-		ORDER BY updated_at DESC LIMIT 1`, g.route, toStamp(since), g.key, string(list)).Scan)
+		AND (group_key = $3 OR $4 OR EXISTS (SELECT 1 FROM alerts WHERE incident = id AND fingerprint IN (SELECT value FROM json_each($5))))
+		ORDER BY updated_at DESC LIMIT 1`, g.route, toStamp(since), g.key, m.GroupKey == "", string(list)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	in.group.key = g.key
+	in.moved(m)
 	return in, err
 }
 
@@ -126,6 +139,14 @@ func (in *incident) reopen(now time.Time) {
 	in.resolved, in.stale, in.resolvedAt = false, false, time.Time{}
 	in.episode++
 	in.heardAt, in.startedAt = now, now
+}
+
+// trigger says what has told of the incident.
+func (in *incident) trigger() string {
+	if in.group.route == pipeGroup().route {
+		return TriggerWatchdog
+	}
+	return TriggerAlertmanager
 }
 
 // newIncident opens an incident for the message.
@@ -195,7 +216,7 @@ func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incid
 	}
 	return playbooks.Incident{
 		ID:            in.id,
-		Trigger:       "alertmanager",
+		Trigger:       in.trigger(),
 		Title:         in.title,
 		Severity:      in.severity,
 		StartedAt:     in.startedAt,

@@ -23,6 +23,9 @@ type Message struct {
 	// Spoilt names the fields that could not be read and were left empty, as
 	// "alerts[3].startsAt"; at most maxSpoilt of them.
 	Spoilt []string
+
+	// pipe says that it is the watchdog's own message about the pipe.
+	pipe bool
 }
 
 // reasonAllResolved is the only proof that a group with hidden alerts is over.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +23,9 @@ type metrics struct {
 	runSeconds   *prometheus.HistogramVec
 	deliveries   *prometheus.CounterVec
 	lagSeconds   *prometheus.HistogramVec
+	questions    *prometheus.CounterVec
+	reconciled   *prometheus.CounterVec
+	lastBark     prometheus.Gauge
 	all          []prometheus.Collector
 }
 
@@ -66,10 +70,21 @@ func newMetrics(reg prometheus.Registerer, backlog prometheus.Collector) (*metri
 			Name: "diagnose_delivery_lag_seconds", Help: "Time from news to its delivery, by sink.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
 		}, []string{"sink"}),
+		questions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "diagnose_alertmanager_questions_total",
+			Help: "Questions to each Alertmanager what fires, by its place in the configuration and by outcome: ok, failed (no answer, or none that makes sense).",
+		}, []string{"alertmanager", "outcome"}),
+		reconciled: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "diagnose_incidents_reconciled_total",
+			Help: "Incidents changed by what an Alertmanager said when asked: unreceived (fires, but was never received), ended (given up, as nobody knows of it any more).",
+		}, []string{"what"}),
+		lastBark: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "diagnose_watchdog_last_received_timestamp_seconds", Help: "When the alert that always fires came last, in Unix time; 0 when it never has.",
+		}),
 	}
 	m.all = []prometheus.Collector{
 		m.received, m.accepted, m.refused, m.alerts, m.spoilt, m.bodyBytes, m.storeSeconds, m.incidents, m.runSeconds,
-		m.deliveries, m.lagSeconds, backlog,
+		m.deliveries, m.lagSeconds, m.questions, m.reconciled, m.lastBark, backlog,
 	}
 	for i, c := range m.all {
 		if err := reg.Register(c); err != nil {
@@ -121,4 +136,20 @@ func (m *metrics) delivered(courier string, lag time.Duration) {
 // undelivered counts an attempt in vain.
 func (m *metrics) undelivered(courier, outcome string) {
 	m.deliveries.WithLabelValues(courier, outcome).Inc()
+}
+
+// asked counts a question to the sender in that place.
+func (m *metrics) asked(sender int, err error) {
+	outcome := "ok"
+	if err != nil {
+		outcome = "failed"
+	}
+	m.questions.WithLabelValues(strconv.Itoa(sender), outcome).Inc()
+}
+
+// barked notes when the alert that always fires came last.
+func (m *metrics) barked(at time.Time) {
+	if !at.IsZero() {
+		m.lastBark.Set(float64(at.UnixNano()) / float64(time.Second))
+	}
 }

@@ -165,8 +165,10 @@ func (s *store) checkPostgres(ctx context.Context, schema string) error {
 		return err
 	}
 	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, schemaPostgres); err != nil {
-			return fmt.Errorf("create tables: %w", err)
+		for _, step := range postgresSteps()[version:] {
+			if _, err := tx.ExecContext(ctx, step); err != nil {
+				return fmt.Errorf("create tables: %w", err)
+			}
 		}
 		_, err := tx.ExecContext(ctx, s.touch)
 		return err

@@ -78,6 +78,9 @@ func TestOnPostgres(t *testing.T) {
 		"GivenUp":                 TestGivenUp,
 		"List":                    TestList,
 		"ChangesShareAFate":       TestChangesShareAFate,
+		"Unreceived":              TestUnreceived,
+		"EndedUnheard":            TestEndedUnheard,
+		"Watchdog":                TestWatchdog,
 		// And what only several agents can do.
 		"one incident, one run, one message": testOneOfEach,
 		"a dead agent is replaced":           testReplaced,

@@ -1,11 +1,13 @@
 package webhook
 
 // schemaVersion is kept in SQLite's user_version.
-const schemaVersion = 3
+const schemaVersion = 4
 
 // schemaSteps are the store's own part, River's tables are made by its
 // migrations: step n makes version n+1 out of version n.
-func schemaSteps() []string { return []string{schemaIncidents, schemaDeliveries, schemaEpisodes} }
+func schemaSteps() []string {
+	return []string{schemaIncidents, schemaDeliveries, schemaEpisodes, schemaBarks}
+}
 
 // schemaIncidents is what the intake keeps.
 // Times are RFC 3339 in UTC with nine digits, so that text order is time order;
@@ -101,4 +103,13 @@ CREATE TABLE episodes (
 CREATE INDEX episodes_route ON episodes (route, at);
 CREATE INDEX episodes_at ON episodes (at);
 INSERT INTO episodes (route, at) SELECT route, opened_at FROM incidents;
+`
+
+// schemaBarks is the same for SQLite and Postgres.
+const schemaBarks = `
+-- When the alert that always fires came last; one row.
+CREATE TABLE barks (
+	id BIGINT PRIMARY KEY,
+	at TEXT NOT NULL
+);
 `

@@ -1,7 +1,10 @@
 package webhook
 
-// schemaPostgres is what the steps of SQLite lead to, and what several agents
-// need beside it. A step 4 must be added here too, for schemas of version 3.
+// postgresSteps are those of SQLite; there was no Postgres before the third.
+func postgresSteps() []string { return []string{"", "", schemaPostgres, schemaBarks} }
+
+// schemaPostgres is what the first three steps of SQLite lead to, and what several
+// agents need beside it.
 const schemaPostgres = `
 CREATE TABLE store_version (version BIGINT NOT NULL);
 INSERT INTO store_version VALUES (0);

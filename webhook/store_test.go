@@ -133,7 +133,7 @@ func TestOpenFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop(t, in)
-		}, "has version 99, this program knows version 3"},
+		}, "has version 99, this program knows version 4"},
 		{"no folder", func(t *testing.T, path string) {
 			if err := os.Remove(filepath.Dir(path)); err != nil {
 				t.Fatal(err)

@@ -73,12 +73,22 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	if err := c.Store.resolve(); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
+	senders, err := c.senders()
+	if err != nil {
+		return nil, err
+	}
+	watchdog, err := c.watchdog()
+	if err != nil {
+		return nil, err
+	}
 	a.inbox, err = webhook.Open(ctx, c.Store.Reveal(), webhook.Options{
 		Worker:    l,
 		Workers:   incidentsAtOnce,
 		Urgent:    func(severity string) bool { return a.routing.Load().urgent(severity) },
 		Couriers:  l.carriers(),
 		Followers: l.detailCarriers(),
+		Senders:   senders,
+		Watchdog:  watchdog,
 		Logger:    logger,
 		Registry:  registry,
 	})

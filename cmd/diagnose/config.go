@@ -22,6 +22,10 @@ type config struct {
 	// a postgres:// URL.
 	Store   secret        `yaml:"store"`
 	Webhook webhookConfig `yaml:"webhook"`
+	// Alertmanagers are all that post to the agent; none need be given.
+	Alertmanagers []alertmanagerConfig `yaml:"alertmanagers"`
+	// Watchdog is about an alert that always fires; there is none when nil.
+	Watchdog *watchdogConfig `yaml:"watchdog"`
 	// Targets are the services to diagnose; the first is the default.
 	Targets []targetConfig `yaml:"targets"`
 	// Playbook is the name of the playbook that alerts run.
@@ -171,6 +175,16 @@ func (c *config) validate() error {
 	}
 	if err := c.Recorder.validate(); err != nil {
 		bad("recorder.%w", err)
+	}
+	for i := range c.Alertmanagers {
+		if err := c.Alertmanagers[i].validate(); err != nil {
+			bad("alertmanagers[%d]%w", i, err)
+		}
+	}
+	if c.Watchdog != nil {
+		if err := c.Watchdog.validate(); err != nil {
+			bad("watchdog.%w", err)
+		}
 	}
 	sinks := map[string]int{}
 	takers := 0

@@ -42,7 +42,7 @@ func startDemoAgent(ctx context.Context, path *local.Path, recorder recorderConf
 	d := &demoAgent{token: rand.Text(), reports: make(chan playbooks.Report, 1)}
 	c := &config{
 		Listen:   "127.0.0.1:0",
-		Store:    secret{Secret: notify.NewSecret(filepath.Join(dir, "diagnose.db"))},
+		Store:    plainSecret(filepath.Join(dir, "diagnose.db")),
 		Playbook: defaultPlaybook,
 		Recorder: recorder,
 		Webhook:  webhookConfig{Tokens: []secret{{Secret: notify.NewSecret(d.token)}}},

@@ -42,6 +42,9 @@ const memoStory = "story"
 // Work implements webhook.Worker: one run for each episode, and a second one when
 // it has ended, to see whether what named the cause is gone.
 func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
+	if in.Trigger == webhook.TriggerWatchdog {
+		return nil // no service is sick: all there is to say is that
+	}
 	s, err := recall[story](ctx, memo, memoStory)
 	if err != nil {
 		return err
@@ -100,6 +103,9 @@ func (l *line) diagnose(ctx context.Context, in playbooks.Incident, since time.T
 
 // notice is what there is to say about the incident now.
 func (l *line) notice(ctx context.Context, in playbooks.Incident, memo webhook.Memo) (notify.Notice, error) {
+	if in.Trigger == webhook.TriggerWatchdog {
+		return pipeNotice(in), nil
+	}
 	n := notify.Notice{Incident: l.placed(in)}
 	s, err := recall[story](ctx, memo, memoStory)
 	if err != nil {

@@ -79,6 +79,9 @@ func (c *config) restartFor(inForce *config) error {
 	if err := c.Store.resolve(); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
+	if _, err := c.senders(); err != nil { // which resolves their tokens
+		return err
+	}
 	var fields []string
 	for _, f := range []struct {
 		name string
@@ -86,6 +89,8 @@ func (c *config) restartFor(inForce *config) error {
 	}{
 		{"listen", c.Listen == inForce.Listen},
 		{"store", c.Store.Reveal() == inForce.Store.Reveal()},
+		{"alertmanagers", reflect.DeepEqual(c.Alertmanagers, inForce.Alertmanagers)},
+		{"watchdog", reflect.DeepEqual(c.Watchdog, inForce.Watchdog)},
 		{"notify", reflect.DeepEqual(c.Notify, inForce.Notify)},
 		{"window", c.Window == inForce.Window},
 		{"recorder", c.Recorder == inForce.Recorder},

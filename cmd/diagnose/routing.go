@@ -48,9 +48,11 @@ func (r *routeConfig) validate(c *config, sinks map[string]int) []error {
 }
 
 // matchers reads the matchers as Alertmanager does.
-func (r *routeConfig) matchers() (labels.Matchers, error) {
+func (r *routeConfig) matchers() (labels.Matchers, error) { return parseMatchers(r.Matchers) }
+
+func parseMatchers(texts []string) (labels.Matchers, error) {
 	var all labels.Matchers
-	for i, text := range r.Matchers {
+	for i, text := range texts {
 		m, err := parse.Matcher(text)
 		if err != nil {
 			return nil, fmt.Errorf("matchers[%d]: %w", i, err)
@@ -146,9 +148,7 @@ func (r *routing) of(in playbooks.Incident) *route {
 
 // takes reports whether all matchers match one of the alerts.
 func (r *route) takes(alerts []playbooks.Alert) bool {
-	return slices.ContainsFunc(alerts, func(a playbooks.Alert) bool {
-		return !slices.ContainsFunc(r.matchers, func(m *labels.Matcher) bool { return !m.Matches(a.Labels[m.Name]) })
-	})
+	return slices.ContainsFunc(alerts, func(a playbooks.Alert) bool { return matchAll(r.matchers, a.Labels) })
 }
 
 // tells reports whether the sink of that name hears of it.

@@ -20,6 +20,9 @@ type secret struct {
 	file, env string
 }
 
+// plainSecret is a secret that is written as the text itself.
+func plainSecret(s string) secret { return secret{Secret: notify.NewSecret(s)} }
+
 // given says whether anything was written, resolved or not.
 func (s secret) given() bool { return s.Reveal() != "" || s.file != "" || s.env != "" }
 

@@ -20,6 +20,9 @@ type message struct {
 	markup bool
 }
 
+// maxNote bounds the note of an incident that nothing is run for, in runes.
+const maxNote = 1000
+
 // compose writes the message of an incident for a notice. Its first line is the
 // headline, in a header block and in the text alike.
 func compose(n notify.Notice) message {
@@ -29,6 +32,8 @@ func compose(n notify.Notice) message {
 	switch {
 	case n.Report != nil:
 		m.report(n)
+	case n.Note != "":
+		m.plain(notify.Line(n.Note, maxNote))
 	case n.Phase == notify.Looking:
 		m.looking(n)
 	case n.Phase == notify.Resolved:
@@ -69,6 +74,8 @@ func icon(n notify.Notice) string {
 		return "🟡"
 	case n.Phase == notify.Resolved:
 		return "✅"
+	case n.Note != "":
+		return "🔴"
 	case n.Report == nil:
 		return "🔎"
 	case n.Report.Verdict == playbooks.CauseFound:
@@ -141,7 +148,7 @@ func (m *builder) section(s notify.Section) {
 func (m *builder) recovery(n notify.Notice) {
 	lines := notify.RecoveryLines(n.Recovery)
 	switch {
-	case n.Phase != notify.Resolved:
+	case n.Phase != notify.Resolved, n.Note != "":
 	case len(lines) == 0:
 		m.plain("Measuring again whether it has recovered.")
 	default:

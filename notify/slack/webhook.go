@@ -68,7 +68,7 @@ func (w *Webhook) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, 
 	var m message
 	said := saidReport
 	switch {
-	case n.Phase == notify.Looking, n.Phase == notify.Resolved && (n.Recovery == nil || at.Message == saidResolved):
+	case n.Phase == notify.Looking, n.Phase == notify.Resolved && (n.Recovery == nil && n.Note == "" || at.Message == saidResolved):
 		return at, nil
 	case n.Phase == notify.Resolved:
 		said = saidResolved

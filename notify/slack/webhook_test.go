@@ -40,6 +40,23 @@ func TestWebhookLife(t *testing.T) {
 	clean(t, s)
 }
 
+// TestWebhookNote: what nothing is run for is said too, and its end, once each.
+func TestWebhookNote(t *testing.T) {
+	t.Parallel()
+	s := slacktest.Start(t)
+	w := newWebhook(t, s.WebhookURL())
+	n := notify.Notice{Incident: incident(), Phase: notify.Reported, Note: "look <!here>"}
+	n.Prior = must(t, w, n)
+	n.Phase, n.Incident.ResolvedAt = notify.Resolved, began.Add(time.Hour)
+	n.Prior = must(t, w, n)
+	n.Prior = must(t, w, n)
+	all := s.Messages()
+	if len(all) != 2 || !strings.Contains(all[0].Visible(), "look <!here>") || !strings.HasPrefix(all[1].Visible(), "✅ Resolved after 1 h") {
+		t.Errorf("got %d messages, want the note and its end: %+v", len(all), all)
+	}
+	clean(t, s)
+}
+
 func TestWebhookFallsBackToPlainText(t *testing.T) {
 	t.Parallel()
 	s := slacktest.Start(t)

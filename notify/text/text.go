@@ -56,6 +56,9 @@ func render(w io.Writer, n notify.Notice, o notify.TextOptions) error {
 		return notify.Text(w, *n.Report, o)
 	}
 	line := notify.Headline(n)
+	if n.Note != "" {
+		line += ": " + notify.Line(n.Note, 1000)
+	}
 	if n.Phase == notify.Looking {
 		line += after(": ", strings.Join(n.Checks, ", ")) + about(n.Incident)
 	}

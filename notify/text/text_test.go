@@ -34,6 +34,7 @@ func TestNotify(t *testing.T) {
 	f(notify.Notice{Incident: in, Checks: []string{"Bloom", "Redis"}}, `Looking into CheckLatency\x1b[1mHigh: Bloom, Redis [P0], 2 alerts`)
 	f(notify.Notice{Incident: in, Phase: notify.Reported, Report: report}, "The filter is full (high confidence)")
 	f(notify.Notice{Incident: in, Phase: notify.Reported}, `CheckLatency\x1b[1mHigh`)
+	f(notify.Notice{Incident: in, Phase: notify.Reported, Note: "look\x07"}, `CheckLatency\x1b[1mHigh: look\a`)
 	f(notify.Notice{Incident: done, Phase: notify.Resolved, Report: report}, "Resolved after 12 min: The filter is full (high confidence)")
 	f(notify.Notice{Incident: done, Phase: notify.Resolved}, `Resolved after 12 min: CheckLatency\x1b[1mHigh`)
 	f(notify.Notice{Incident: playbooks.Incident{StartedAt: done.ResolvedAt, ResolvedAt: began}, Phase: notify.Resolved}, "Resolved: unnamed incident")
