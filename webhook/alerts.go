@@ -94,22 +94,18 @@ func fingerprints(m *Message) []string {
 
 // saveEnds stores the ends that m has told.
 func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]time.Time, now time.Time) error {
-	stmt, err := tx.PrepareContext(ctx, `INSERT INTO ended (fingerprint, ends_at, seen_at) VALUES ($1, $2, $3)
-		ON CONFLICT (fingerprint) DO UPDATE SET ends_at = excluded.ends_at, seen_at = excluded.seen_at WHERE ended.ends_at < excluded.ends_at`)
-	if err != nil {
-		return fmt.Errorf("save ends: %w", err)
-	}
-	// The end of the transaction closes it.
+	var rows [][]any
+	saved := map[string]bool{} // an alert may be in the message twice
 	for _, a := range m.Alerts {
 		end, ok := ended[a.Fingerprint]
-		if a.Firing || !ok {
+		if a.Firing || !ok || saved[a.Fingerprint] {
 			continue
 		}
-		if _, err := stmt.ExecContext(ctx, a.Fingerprint, toStamp(end), toStamp(now)); err != nil {
-			return fmt.Errorf("save end: %w", err)
-		}
+		saved[a.Fingerprint] = true
+		rows = append(rows, []any{a.Fingerprint, toStamp(end), toStamp(now)})
 	}
-	return nil
+	return insert(ctx, tx, "ended", "fingerprint, ends_at, seen_at",
+		`ON CONFLICT (fingerprint) DO UPDATE SET ends_at = excluded.ends_at, seen_at = excluded.seen_at WHERE ended.ends_at < excluded.ends_at`, rows)
 }
 
 // saveAlerts stores the sightings that changed, within the bounds.
@@ -120,14 +116,7 @@ func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen 
 			kept++
 		}
 	}
-	stmt, err := tx.PrepareContext(ctx, `INSERT INTO alerts (incident, fingerprint, firing, starts_at, ends_at, body) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (incident, fingerprint) DO UPDATE
-		SET firing = excluded.firing, starts_at = excluded.starts_at, ends_at = excluded.ends_at, body = coalesce(excluded.body, alerts.body)
-		WHERE alerts.firing <> excluded.firing OR alerts.starts_at <> excluded.starts_at OR alerts.ends_at <> excluded.ends_at
-			OR alerts.body IS DISTINCT FROM coalesce(excluded.body, alerts.body)`)
-	if err != nil {
-		return fmt.Errorf("save alerts: %w", err)
-	}
+	var rows [][]any
 	// In the order of the message: which bodies are kept must not be chance.
 	for i, a := range m.Alerts {
 		if j, ok := d.touched[a.Fingerprint]; !ok || j != i {
@@ -136,6 +125,7 @@ func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen 
 		s := seen[a.Fingerprint]
 		var body []byte
 		if s.kept || kept < maxKept && in.keptBytes < maxKeptBytes {
+			var err error
 			if body, err = json.Marshal(newAlertBody(a)); err != nil {
 				return fmt.Errorf("spell alert: %w", err)
 			}
@@ -144,11 +134,12 @@ func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen 
 				in.keptBytes += int64(len(body))
 			}
 		}
-		if _, err := stmt.ExecContext(ctx, in.id, a.Fingerprint, s.firing, toStamp(s.starts), toStamp(s.ends), body); err != nil {
-			return fmt.Errorf("save alert: %w", err)
-		}
+		rows = append(rows, []any{in.id, a.Fingerprint, s.firing, toStamp(s.starts), toStamp(s.ends), body})
 	}
-	return nil
+	return insert(ctx, tx, "alerts", "incident, fingerprint, firing, starts_at, ends_at, body", `ON CONFLICT (incident, fingerprint) DO UPDATE
+		SET firing = excluded.firing, starts_at = excluded.starts_at, ends_at = excluded.ends_at, body = coalesce(excluded.body, alerts.body)
+		WHERE alerts.firing <> excluded.firing OR alerts.starts_at <> excluded.starts_at OR alerts.ends_at <> excluded.ends_at
+			OR alerts.body IS DISTINCT FROM coalesce(excluded.body, alerts.body)`, rows)
 }
 
 // keptAlerts loads the alerts that have a body, firing ones first.
