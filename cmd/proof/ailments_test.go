@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"testing"
 
 	"gopkg.in/yaml.v3"
@@ -25,7 +26,7 @@ func TestEveryCauseIsMade(t *testing.T) {
 				ID string `yaml:"id"`
 			} `yaml:"causes"`
 		}
-		if err := yaml.Unmarshal(f.Data, &doc); err != nil {
+		if err := yaml.NewDecoder(bytes.NewReader(f.Data)).Decode(&doc); err != nil {
 			t.Fatalf("%s: %v", f.Name, err)
 		}
 		for _, c := range doc.Causes {

@@ -135,7 +135,7 @@ func TestTries(t *testing.T) {
 		t.Fatal(err)
 	}
 	var running, most atomic.Int64
-	make := func(light bool) trial {
+	one := func(light bool) trial {
 		return trial{name: "x", light: light, run: func(context.Context) (outcome, error) {
 			now := running.Add(1)
 			defer running.Add(-1)
@@ -149,7 +149,7 @@ func TestTries(t *testing.T) {
 	a := accuracy{parallel: 2}
 	var all []trial
 	for i := range 30 {
-		all = append(all, make(i%3 != 0))
+		all = append(all, one(i%3 != 0))
 	}
 	seen := 0
 	for r := range a.tries(t.Context(), all, schema) {
