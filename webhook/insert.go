@@ -17,19 +17,33 @@ const rowsAtOnce = 20
 // insert adds rows to a table with few statements; on says what becomes of rows
 // that are there already. None of the rows may be among them twice.
 func insert(ctx context.Context, tx *sql.Tx, table, columns, on string, rows [][]any) error {
-	var stmt *sql.Stmt // the end of the transaction closes it
-	size := 0
-	for batch := range slices.Chunk(rows, rowsAtOnce) {
-		if len(batch) != size {
-			var err error
-			size = len(batch)
-			query := "INSERT INTO " + table + " (" + columns + ") VALUES " + placeholders(size, len(batch[0])) + " " + on
-			if stmt, err = tx.PrepareContext(ctx, query); err != nil {
-				return fmt.Errorf("insert into %s: %w", table, err)
-			}
-		}
-		if _, err := stmt.ExecContext(ctx, slices.Concat(batch...)...); err != nil {
+	for len(rows) > 0 {
+		// As many as there are in one statement, or in several that are alike.
+		size := min(len(rows), rowsAtOnce)
+		alike := rows[:len(rows)/size*size]
+		rows = rows[len(alike):]
+		query := "INSERT INTO " + table + " (" + columns + ") VALUES " + placeholders(size, len(alike[0])) + " " + on
+		if err := execEach(ctx, tx, query, slices.Collect(slices.Chunk(alike, size))); err != nil {
 			return fmt.Errorf("insert into %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// execEach runs a statement once for each batch of rows. To prepare it is a journey
+// of its own, worth it where there are several.
+func execEach(ctx context.Context, tx *sql.Tx, query string, batches [][][]any) error {
+	exec := func(args ...any) (sql.Result, error) { return tx.ExecContext(ctx, query, args...) }
+	if len(batches) > 1 {
+		stmt, err := tx.PrepareContext(ctx, query) // the end of the transaction closes it
+		if err != nil {
+			return err
+		}
+		exec = func(args ...any) (sql.Result, error) { return stmt.ExecContext(ctx, args...) }
+	}
+	for _, batch := range batches {
+		if _, err := exec(slices.Concat(batch...)...); err != nil {
+			return err
 		}
 	}
 	return nil
