@@ -33,6 +33,7 @@ type Service struct {
 	Layers
 
 	flights     singleflight.Group
+	registering atomic.Int64
 	degraded    []chan struct{} // bounds the checks that reach a shard because Redis failed
 	writeOnRead atomic.Bool
 	faults      faults
@@ -156,6 +157,8 @@ func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Regis
 	if !validMobile(mobile) {
 		return Registration{}, ErrMobile
 	}
+	s.registering.Add(1)
+	defer s.registering.Add(-1)
 	start := time.Now()
 	id, err := s.IDs.Next(ctx)
 	s.timing.since(RegisterID, start)
@@ -198,6 +201,9 @@ func (s *Service) RegisterMobile(ctx context.Context, raw, mobile string) (Regis
 	}
 	return Registration{Name: n, UserID: id}, nil
 }
+
+// Registering is how many registrations are under way.
+func (s *Service) Registering() int { return int(s.registering.Load()) }
 
 // claim claims the name. After an error that leaves the outcome open it looks
 // who won. If nobody is seen to have won, the filter gets the name all the same,

@@ -35,10 +35,9 @@ type ConsumerOptions struct {
 	// the group and the last error, where [Consumer.Redrive] finds it; 0 means 5. A try that ended with the consumer's death counts. The event stays in the
 	// outbox for the relay's Retention; the dead letter is, as all of Redis, a copy.
 	Tries int
-	// Yield is how long a consumer rests after handling events, in multiples of the time that took: it keeps what follows
-	// registrations from competing with them where both share a machine, the more the busier it is. It rests no longer than
-	// MaxBackoff; 0 means not at all.
-	Yield int
+	// Yield, if set, says that others need the machine more: after handling events, the consumer then rests for many times as
+	// long as that took, but no longer than MaxBackoff. It must answer at once.
+	Yield func() bool
 	// Timeout bounds one try; 0 means 2 s.
 	Timeout time.Duration
 	// MaxBackoff is the longest pause between two tries of something that fails; 0 means 5 s.
@@ -74,8 +73,8 @@ func (o ConsumerOptions) withDefaults() (ConsumerOptions, error) {
 		o.Batch = 50
 	}
 	switch {
-	case o.Redis == nil || o.Group == "" || o.Name == "" || o.Handle == nil || o.Failed == nil || o.Tries < 0 || o.Batch < 0 || o.Yield < 0:
-		return o, errors.New("consumer needs a redis, a group, a name, a handler, a number of tries, a batch, a yield and somewhere to report failures")
+	case o.Redis == nil || o.Group == "" || o.Name == "" || o.Handle == nil || o.Failed == nil || o.Tries < 0 || o.Batch < 0:
+		return o, errors.New("consumer needs a redis, a group, a name, a handler, a number of tries, a batch and somewhere to report failures")
 	case o.ClaimAfter <= o.Timeout+o.MaxBackoff:
 		return o, fmt.Errorf("consumer may be silent for %v and would lose its event after %v", o.Timeout+o.MaxBackoff, o.ClaimAfter)
 	case o.GroupTTL <= o.ClaimAfter:
@@ -171,7 +170,8 @@ func (c *Consumer) follow(ctx context.Context, s stream) {
 				continue
 			}
 			retry.reset()
-			if rest := min(time.Duration(c.o.Yield)*time.Since(began), c.o.MaxBackoff); rest > 0 {
+			if c.o.Yield != nil && c.o.Yield() {
+				rest := min(restShare*time.Since(began), c.o.MaxBackoff)
 				if _, err := c.next(ctx, s, last, 0); err == nil { // else the next turn tells
 					last = outcome{}
 				}

@@ -12,13 +12,16 @@ const (
 	// restPause is the shortest pause between two looks, so that events that come one by one are taken together: what a look
 	// costs is nearly the same for one event and for fifty, and nobody waits for it.
 	restPause = 100 * time.Millisecond
+	// restShare is how many times longer a relay rests than it looked, for a look at a long outbox is dear and changes little,
+	// and a consumer that yields than it worked.
+	restShare = 15
 	// purgeEvery is the pause between two looks for events whose retention is over.
 	purgeEvery = time.Minute
 )
 
 // run looks at the shard when it is woken, at every tick, and on and on while there is something to do. A failure is
 // followed by a pause that a Wake does not cut short, for what has failed must not be asked at every commit. After each
-// look it rests as long as the look took: a long outbox shall not keep a shard busy.
+// look it rests for several times as long as the look took: a long outbox shall not keep a shard busy.
 func (l *relayLane) run(ctx context.Context) {
 	tick := time.NewTicker(l.o.Tick)
 	defer tick.Stop()
@@ -36,7 +39,7 @@ func (l *relayLane) run(ctx context.Context) {
 			continue
 		}
 		trouble.reset()
-		pause(ctx, max(restPause, min(time.Since(began), l.o.Tick)))
+		pause(ctx, max(restPause, min(restShare*time.Since(began), l.o.Tick)))
 		if more {
 			continue
 		}

@@ -34,8 +34,9 @@ const (
 	hookTimeout = time.Second
 	// hookBackoff is the longest pause between two posts of one event: a service that comes back is not kept waiting.
 	hookBackoff = time.Second
-	// followUpsYield lets what follows registrations, and nobody waits for, have a quarter of the time of its goroutines.
-	followUpsYield = 3
+	// busyRegistrations is how many registrations are under way when what follows them, and nobody waits for, lets them go
+	// first. Seldom are there two.
+	busyRegistrations = 8
 	// filterTTL is how long a filter's group outlives its instance. Until then it is waited for, and when the window of the
 	// relay is full, by everybody. An instance that comes back later asks the shards, which it does anyway.
 	filterTTL = time.Minute
@@ -101,7 +102,7 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 		{profileGroup, "profile-service", "registration follow-up failed: ", l.FollowUps.Handle, nil},
 		{welcomeGroup, "welcome-service", "registration follow-up failed: ", welcome.Handle, nil},
 	} {
-		c, err := e.consumer(g.group, g.handle, e.report(g.target, g.what), func(o *event.ConsumerOptions) { o.HandleAll, o.Yield = g.all, followUpsYield })
+		c, err := e.consumer(g.group, g.handle, e.report(g.target, g.what), func(o *event.ConsumerOptions) { o.HandleAll, o.Yield = g.all, p.busy })
 		if err != nil {
 			return nil, err
 		}
@@ -109,6 +110,9 @@ func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *refere
 	}
 	return e, nil
 }
+
+// busy says that registrations queue up.
+func (p *Path) busy() bool { return p.Service.Registering() >= busyRegistrations }
 
 func (e *events) consumer(group string, handle event.Handler, failed func(error), more func(*event.ConsumerOptions)) (*event.Consumer, error) {
 	o := event.ConsumerOptions{
