@@ -1,16 +1,19 @@
 package webhook
 
 import (
+	"database/sql"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 )
 
 // TestReady: ready is who could store a message now.
 func TestReady(t *testing.T) {
 	t.Parallel()
-	in := openInbox(t, Options{})
+	path := filepath.Join(t.TempDir(), "store.db")
+	in := openInboxAt(t, path, Options{})
 	want := func(when string, ready bool) {
 		t.Helper()
 		if err := in.Ready(t.Context()); (err == nil) != ready {
@@ -20,11 +23,17 @@ func TestReady(t *testing.T) {
 	want("before the start", false)
 	start(t, in)
 	want("at work", true)
-	if _, err := in.store.write.ExecContext(t.Context(), `PRAGMA query_only = ON`); err != nil {
+	other, err := sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate", "_pragma=busy_timeout(10000)"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	want("with a store that takes nothing", false)
-	if _, err := in.store.write.ExecContext(t.Context(), `PRAGMA query_only = OFF`); err != nil {
+	t.Cleanup(func() { _ = other.Close() })
+	lock, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want("with a store that somebody else has locked", false)
+	if err := lock.Rollback(); err != nil {
 		t.Fatal(err)
 	}
 	want("mended", true)
