@@ -65,9 +65,9 @@ func refusedWrites() []ailment {
 			return replica(host, port)(ctx, p)
 		}),
 		ill("redis-readonly", "usual load", nil, replica("127.0.0.1", "1")),
-		ill("redis-eviction", "allkeys-lru", lightly, memory("3500kb", "allkeys-lru")),
-		ill("redis-eviction", "allkeys-random", lightly, memory("3500kb", "allkeys-random")),
-		ill("redis-eviction", "volatile-lru", lightly, memory("3500kb", "volatile-lru")),
+		ill("redis-eviction", "allkeys-lru", lightly, neighbour("5500kb", "allkeys-lru")),
+		ill("redis-eviction", "allkeys-random", lightly, neighbour("5500kb", "allkeys-random")),
+		ill("redis-eviction", "volatile-lru", lightly, neighbour("5500kb", "volatile-lru")),
 	}
 }
 
@@ -212,6 +212,20 @@ func memory(most, policy string) func(context.Context, *patient) error {
 		_, err := p.command(ctx, "config", "set", "maxmemory-policy", policy)
 		_, err2 := p.command(ctx, "config", "set", "maxmemory", most)
 		return errors.Join(err, err2)
+	}
+}
+
+// neighbour lets somebody else write to the same Redis all the time, which may
+// only hold so much.
+func neighbour(most, policy string) func(context.Context, *patient) error {
+	const size, life = 2000, time.Hour
+	return func(ctx context.Context, p *patient) error {
+		value, n := strings.Repeat("x", size), 0
+		again(p, 4*time.Millisecond, func(ctx context.Context, c *redis.Client) {
+			n++
+			_ = c.Set(ctx, "neighbour:"+strconv.Itoa(n), value, life).Err()
+		})
+		return memory(most, policy)(ctx, p)
 	}
 }
 
