@@ -31,6 +31,7 @@ type chaos struct {
 	verbose         bool
 	dice            *rand.Rand
 	dir             string
+	begun           time.Time
 	fake            *slacktest.Server
 	senders         *alertmanagers
 	kept            *chaosStore

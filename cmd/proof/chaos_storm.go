@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// storm sends the alerts and does the harm, both at a time.
+// storm sends the alerts and does the harm, both at a time; then every other group
+// resolves.
 func (c *chaos) storm(ctx context.Context, out io.Writer) error {
 	if _, err := fmt.Fprintf(out, "%d alerts of %d groups within %s; seed %d\n", c.alerts, c.groups, c.lasts, c.seed); err != nil {
 		return err
@@ -21,7 +22,10 @@ func (c *chaos) storm(ctx context.Context, out io.Writer) error {
 	var work errgroup.Group // without a context of its own, whose end would be that of the agents, too
 	work.Go(func() error { return c.fire(ctx) })
 	work.Go(func() error { return c.harm(ctx, out) })
-	return work.Wait()
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	return c.resolve(ctx)
 }
 
 // group is the name of the group of the i-th alert.
@@ -41,15 +45,14 @@ func (c *chaos) alert(i int, starts, ends time.Time) firedAlert {
 	}
 }
 
-// fire sends the alerts evenly, half a second's at a time; then every other group
-// resolves.
+// fire sends the alerts evenly, half a second's at a time.
 func (c *chaos) fire(ctx context.Context) error {
-	begun := time.Now()
+	c.begun = time.Now()
 	for sent := 0; sent < c.alerts; {
-		due := min(c.alerts, int(float64(c.alerts)*float64(time.Since(begun))/float64(c.lasts)))
+		due := min(c.alerts, int(float64(c.alerts)*float64(time.Since(c.begun))/float64(c.lasts)))
 		var batch []firedAlert
 		for ; sent < due; sent++ {
-			batch = append(batch, c.alert(sent, begun, time.Time{}))
+			batch = append(batch, c.alert(sent, c.begun, time.Time{}))
 		}
 		if len(batch) > 0 {
 			if err := c.senders.send(ctx, batch); err != nil {
@@ -60,11 +63,33 @@ func (c *chaos) fire(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// resolve ends every other group, once all alerts were taken in: what has ended
+// before anybody took it is never told by Alertmanager.
+func (c *chaos) resolve(ctx context.Context) error {
+	for begun := time.Now(); time.Since(begun) < c.settles; {
+		rows, err := c.incidents(ctx)
+		if err != nil {
+			return err
+		}
+		taken := 0
+		for _, r := range rows {
+			taken += r.Alerts
+		}
+		if taken >= c.alerts {
+			break
+		}
+		if err := pause(ctx, time.Second); err != nil {
+			return err
+		}
+	}
 	var over []firedAlert
 	end := time.Now()
 	for i := range c.alerts {
 		if c.resolves(i) {
-			over = append(over, c.alert(i, begun, end))
+			over = append(over, c.alert(i, c.begun, end))
 		}
 	}
 	return c.senders.send(ctx, over)
