@@ -53,6 +53,9 @@ type Notice struct {
 	// Checks names the steps about to run, in the playbook's order, for a
 	// human. It is used while Phase is Looking and may be empty.
 	Checks []string
+	// Findings are what the steps have found so far, in the playbook's order. It is
+	// used while Phase is Looking and may be empty.
+	Findings []playbooks.Finding
 	// Recovery is the outcome of the second look after the alert has resolved; nil
 	// while Phase is Resolved means that it is still to come.
 	Recovery *playbooks.Recovery

@@ -203,6 +203,16 @@ func actions(causes []playbooks.Cause) []Item {
 	return items
 }
 
+// SoFar says in a few harmless lines what the steps of a run that goes on have
+// found.
+func SoFar(findings []playbooks.Finding) []string {
+	var lines []string
+	for _, item := range layers(findings, Digest) {
+		lines = append(lines, item.String())
+	}
+	return lines
+}
+
 func layers(findings []playbooks.Finding, d Detail) []Item {
 	var items []Item
 	for _, f := range findings {

@@ -28,6 +28,9 @@ type Runner struct {
 	// Recorder returns the recorder of a playbook, which has samples at hand and knows
 	// what moved, or nil; a nil Recorder is none for all.
 	Recorder func(*Playbook) *Recorder
+	// Progress is told what a run of more than a second has found so far, at most once
+	// a second, in playbook order; nil for nobody. It does not hold the run up.
+	Progress func(in Incident, soFar []Finding)
 }
 
 // Run runs every step of p at once and judges what they saw. It does not fail:
@@ -37,7 +40,14 @@ type Runner struct {
 // is dropped, and until then it is not asked again.
 func (r *Runner) Run(ctx context.Context, p *Playbook, in Incident) Report {
 	start := r.now()
-	report := Judge(p, r.measureAll(ctx, p, in.StartedAt))
+	var tell func([]Finding)
+	if r.Progress != nil {
+		tell = func(soFar []Finding) { r.Progress(in, soFar) }
+	}
+	f := follow(p, tell)
+	measured := r.measureAll(ctx, p, in.StartedAt, f)
+	f.end()
+	report := Judge(p, measured)
 	report.ID = r.newID()
 	report.StartedAt = start.UTC()
 	report.DurationMS = r.now().Sub(start).Milliseconds()
@@ -60,12 +70,12 @@ func (r Report) For(in Incident) Report {
 // Measure runs every step of p at once and returns what they saw, in playbook
 // order, within the bounds that Run keeps.
 func (r *Runner) Measure(ctx context.Context, p *Playbook) []Measurement {
-	return r.measureAll(ctx, p, time.Time{})
+	return r.measureAll(ctx, p, time.Time{}, nil)
 }
 
 // measureAll measures an incident that began at since, which may be zero: what was
 // sampled before is no evidence of it.
-func (r *Runner) measureAll(ctx context.Context, p *Playbook, since time.Time) []Measurement {
+func (r *Runner) measureAll(ctx context.Context, p *Playbook, since time.Time, f *progress) []Measurement {
 	if r.Window > 0 {
 		ctx = probes.WithWindow(ctx, r.Window)
 	}
@@ -83,7 +93,10 @@ func (r *Runner) measureAll(ctx context.Context, p *Playbook, since time.Time) [
 	}
 	var wg sync.WaitGroup
 	for i, step := range p.Steps {
-		wg.Go(func() { ms[i] = r.measure(ctx, step, min(step.Timeout, budget-2*grace), grace, since, recorder) })
+		wg.Go(func() {
+			ms[i] = r.measure(ctx, step, min(step.Timeout, budget-2*grace), grace, since, recorder)
+			f.add(ms[i])
+		})
 	}
 	wg.Wait()
 	return ms

@@ -70,6 +70,10 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 	runs := newRuns(runner)
 	runs.run = ran.around(runs.run)
 	l := &line{runs: runs, routing: a.routing.Load, sinks: sinks, logger: logger}
+	life := context.WithoutCancel(ctx)
+	runner.Progress = func(in playbooks.Incident, soFar []playbooks.Finding) {
+		l.progress(life, in, a.inbox.Memo(in.ID), soFar)
+	}
 	if err := c.Store.resolve(); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}

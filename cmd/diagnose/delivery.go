@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/regpath/diagnose/notify"
@@ -18,6 +19,8 @@ const (
 	// lastWords is how long a delivery that has begun may go on while the agent
 	// stops: cut short, nobody would know what became of it.
 	lastWords = 3 * time.Second
+	// sayMoreTimeout bounds an edit that only says what was found so far.
+	sayMoreTimeout = 2 * time.Second
 )
 
 // carrier keeps one sink up to date on incidents.
@@ -37,6 +40,12 @@ func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook
 	if err != nil {
 		return err
 	}
+	if len(n.Findings) > 0 {
+		if said, err := c.sayMore(ctx, n, memo); said || err != nil {
+			return err
+		}
+		n.Findings = nil
+	}
 	var details []string
 	if _, ok := c.sink.Notifier.(notify.Detailer); ok && n.Report != nil {
 		details = append(details, detailsOf(c.sink.name))
@@ -49,6 +58,30 @@ func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook
 		c.line.logger.Error("delivered to the fallback channel", "incident", in.ID, "sink", c.sink.name, "why", why)
 	}
 	return nil
+}
+
+// sayMore edits what was found so far into the first message, if that is there, up to
+// date otherwise, and can be edited. It is worth one short attempt: the report
+// follows, and must not wait.
+func (c *carrier) sayMore(ctx context.Context, n notify.Notice, memo webhook.Memo) (said bool, err error) {
+	if _, edits := c.sink.Notifier.(notify.Detailer); !edits {
+		return false, nil
+	}
+	key := sinkKey(c.sink.name)
+	d, err := recall[delivery](ctx, memo, key)
+	if err != nil || d == nil || d.Done != stamp(n) || d.Receipt.Message == "" {
+		return false, err
+	}
+	n.Prior = d.Receipt
+	short, cancel := context.WithTimeout(ctx, sayMoreTimeout)
+	defer cancel()
+	_, err = c.sink.Notify(short, n)
+	if failure, ok := errors.AsType[*notify.Error](err); err == nil || ok && failure.RetryAfter > 0 {
+		return true, nil // said, or not even sent
+	}
+	// It may still arrive, after the report: that is said twice then.
+	d.Late = true
+	return true, remember(ctx, memo, key, d)
 }
 
 // detailsOf is the courier for the details of a sink: they wait in a queue of
@@ -95,6 +128,8 @@ type delivery struct {
 	Receipt notify.Receipt `json:"receipt"`
 	// Vain counts the attempts since one got further.
 	Vain int `json:"vain,omitempty"`
+	// Late says that an edit which is out of date may still arrive.
+	Late bool `json:"late,omitempty"`
 }
 
 func sinkKey(name string) string { return "sink/" + name }
@@ -136,6 +171,10 @@ func deliver(ctx context.Context, memo webhook.Memo, name, want string, n notify
 	case err == nil:
 		d.Done = want
 		next = follow
+		if d.Late {
+			d.Late, d.Tried, d.Done = false, "", ""
+			next = append(slices.Clone(follow), name)
+		}
 	case notify.ClassOf(err) != notify.Unknown && !n.Uncertain:
 		d.Tried = d.Done // it certainly did not arrive
 	}

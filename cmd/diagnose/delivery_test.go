@@ -166,6 +166,62 @@ func TestDetailsFollow(t *testing.T) {
 	step() // all is said
 }
 
+// TestSayMore: what a run has found so far is said in the first message, where it
+// can be edited, once for each word, and never after the report; where such an
+// edit may arrive late, the report is said twice.
+func TestSayMore(t *testing.T) {
+	t.Parallel()
+	var told []string
+	var failure error
+	chat := notifierFunc(func(_ context.Context, n notify.Notice) (notify.Receipt, error) {
+		what := "looking"
+		if n.Report != nil {
+			what = "report"
+		}
+		told = append(told, fmt.Sprint(what, len(n.Findings)))
+		return notify.Receipt{Sink: "chat", Message: "1"}, failure
+	})
+	editable, printer := sink{"chat", detailerFunc{chat}}, sink{"printer", chat}
+	l := &line{routing: always(&playbooks.Playbook{}), sinks: []sink{editable, printer}, logger: slog.New(slog.DiscardHandler)}
+	in, memo := playbooks.Incident{ID: "a", Episode: 1}, &memory{}
+	step := func(s sink, want ...string) {
+		t.Helper()
+		told, memo.sent = nil, nil
+		if err := (&carrier{line: l, sink: s}).Carry(t.Context(), in, memo); err != nil {
+			t.Fatalf("Carry: %v", err)
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	}
+	found := []playbooks.Finding{{Step: "bloom", Facts: []probes.Fact{{Name: "x"}}}}
+	step(editable, "looking0")
+	step(printer, "looking0")
+	memo.sent = nil
+	l.progress(t.Context(), in, memo, found)
+	if !slices.Equal(memo.sent, []string{"chat", "printer"}) {
+		t.Errorf("sent %q, want both", memo.sent)
+	}
+	step(editable, "looking1")
+	step(printer)
+	failure = &notify.Error{Class: notify.Retry, RetryAfter: time.Second, Err: errors.New("no turn")}
+	step(editable, "looking1") // not sent: the next one will do
+	failure = &notify.Error{Class: notify.Retry, Err: errors.New("cut")}
+	step(editable, "looking1")
+	failure = nil
+	if err := l.tell(t.Context(), memo, &story{Episode: 1, Report: &playbooks.Report{ID: "r"}}); err != nil {
+		t.Fatal(err)
+	}
+	step(editable, "report0")
+	if !slices.Contains(memo.sent, "chat") {
+		t.Errorf("sent %q, want the report said once more", memo.sent)
+	}
+	step(editable, "report0")
+	step(editable)
+	step(printer, "report0")
+	step(printer)
+}
+
 // TestStopInMidDelivery ends the agent with SIGTERM while Slack takes its time
 // to answer: an incoming webhook cannot be asked what became of a message, so
 // that only the memory keeps the next agent from saying it twice.

@@ -39,6 +39,30 @@ type story struct {
 
 const memoStory = "story"
 
+// soFar is what the memo keeps of a run that goes on.
+type soFar struct {
+	Episode  int                 `json:"episode"`
+	Findings []playbooks.Finding `json:"findings"`
+}
+
+const memoSoFar = "so-far"
+
+// progress tells what a run that goes on has found, on the first of the incidents that
+// wait for it: after a storm hundreds do, and telling all of them would take longer
+// than the run.
+func (l *line) progress(ctx context.Context, in playbooks.Incident, memo webhook.Memo, found []playbooks.Finding) {
+	if !in.ResolvedAt.IsZero() {
+		return
+	}
+	said := soFar{Episode: in.Episode}
+	for _, f := range found { // what is said of them: the evidence is the report's
+		said.Findings = append(said.Findings, playbooks.Finding{Step: f.Step, Title: f.Title, Status: f.Status, Summary: f.Summary, Error: f.Error})
+	}
+	if err := remember(ctx, memo, memoSoFar, said, l.couriers()...); err != nil {
+		l.logger.WarnContext(ctx, "what was found so far is not told", "incident", in.ID, "err", err)
+	}
+}
+
 // Work implements webhook.Worker: one run for each episode, and a second one when
 // it has ended, to see whether what named the cause is gone.
 func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
@@ -124,6 +148,13 @@ func (l *line) notice(ctx context.Context, in playbooks.Incident, memo webhook.M
 		n.Phase = notify.Reported
 	default:
 		n.Checks = l.checks(in)
+		found, err := recall[soFar](ctx, memo, memoSoFar)
+		if err != nil {
+			return n, err
+		}
+		if found != nil && found.Episode == in.Episode {
+			n.Findings = found.Findings
+		}
 	}
 	return n, nil
 }

@@ -86,7 +86,8 @@ func NewBot(c BotConfig) (*Bot, error) {
 // it is not allowed to look it posts, since a report said twice is better than
 // one that is missing, and the incident's id is visible on both.
 func (b *Bot) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
-	s := session{bot: b, n: n, at: n.Prior, urgent: true}
+	// Everybody else goes before what was only found so far: the report follows.
+	s := session{bot: b, n: n, at: n.Prior, urgent: len(n.Findings) == 0 || n.Prior.Message == ""}
 	s.at.Sink = b.name
 	m := compose(n)
 	if b.buttons && n.Report != nil {

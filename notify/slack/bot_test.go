@@ -42,6 +42,12 @@ func TestBotLife(t *testing.T) {
 		t.Errorf("metadata %s does not name the incident", first.Metadata)
 	}
 
+	n.Findings = []playbooks.Finding{{Step: "bloom", Title: "Bloom filter", Status: playbooks.Critical, Summary: "97 % <!channel> full."}}
+	n.Prior = must(t, b, n)
+	if got := only(t, s).Visible(); !strings.Contains(got, "So far:\ncritical Bloom filter: 97 % <!channel> full.") || !strings.Contains(got, "Checking: Bloom") {
+		t.Errorf("no word of what was found so far:\n%s", got)
+	}
+
 	n.Phase, n.Report = notify.Reported, loadReport(t, "cause-found")
 	n.Prior = must(t, b, n)
 	reported := only(t, s)
@@ -51,8 +57,8 @@ func TestBotLife(t *testing.T) {
 	if got, _, _ := strings.Cut(reported.Text, "\n"); got != "🔴 The query path writes to the Bloom filter (high confidence)" {
 		t.Errorf("first line of the fallback %q", got)
 	}
-	if reported.TS != first.TS || len(reported.Edits) != 1 || string(reported.Metadata) != string(first.Metadata) {
-		t.Errorf("ts %s with %d edits and metadata %s, want the first message edited once, its metadata kept", reported.TS, len(reported.Edits), reported.Metadata)
+	if reported.TS != first.TS || len(reported.Edits) != 2 || string(reported.Metadata) != string(first.Metadata) {
+		t.Errorf("ts %s with %d edits and metadata %s, want the first message edited twice, its metadata kept", reported.TS, len(reported.Edits), reported.Metadata)
 	}
 	if reported.Markup {
 		t.Error("the fallback, which holds foreign text, is read as markup")
@@ -74,8 +80,8 @@ func TestBotLife(t *testing.T) {
 	if got, want := resolved.FirstLine(), "✅ Resolved after 12 min: The query path writes to the Bloom filter (high confidence)"; got != want {
 		t.Errorf("first line when resolved %q, want %q", got, want)
 	}
-	if resolved.TS != first.TS || len(resolved.Edits) != 2 || len(s.Replies(resolved)) != replies {
-		t.Errorf("resolving gave ts %s, %d edits, %d replies; want %s, 2, %d", resolved.TS, len(resolved.Edits), len(s.Replies(resolved)), first.TS, replies)
+	if resolved.TS != first.TS || len(resolved.Edits) != 3 || len(s.Replies(resolved)) != replies {
+		t.Errorf("resolving gave ts %s, %d edits, %d replies; want %s, 3, %d", resolved.TS, len(resolved.Edits), len(s.Replies(resolved)), first.TS, replies)
 	}
 	clean(t, s)
 }

@@ -174,6 +174,11 @@ func (m *builder) looking(n notify.Notice) {
 	if len(n.Checks) > 0 {
 		m.plain("Checking: " + notify.Line(strings.Join(n.Checks, ", "), budgetSummary))
 	}
+	if lines := notify.SoFar(n.Findings); len(lines) > 0 {
+		lines = append([]string{"So far:"}, lines...)
+		m.lines = append(m.lines, lines...)
+		m.blocks = append(m.blocks, slack.NewSectionBlock(plainText(clipLines(lines, budgetPart)), nil, nil))
+	}
 }
 
 // footer says which incident this is: what a human needs in order to see that
