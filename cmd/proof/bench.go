@@ -17,8 +17,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/regpath/diagnose/reference/bloom"
-	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/load"
 	"github.com/regpath/diagnose/reference/local"
 )
@@ -75,24 +73,13 @@ func (b *bench) inFolder(ctx context.Context, dir string, out io.Writer) (err er
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// Commits wait for the disk, on both sides.
-	postgres, err := local.StartPostgres(ctx, local.PostgresOptions{Shards: 4, Durable: true})
+	back, err := startBackEnds(ctx, local.PostgresOptions{Shards: 4, Durable: true}, b.names)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, postgres.Close()) }()
-	redis, err := local.StartRedis(ctx, local.RedisOptions{Real: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, redis.Close()) }()
-	if err := local.Seed(ctx, postgres.DSNs(), b.names); err != nil {
-		return err
-	}
-	options := local.Options{
-		Redis: cache.RedisOptions{Address: redis.Addr()}, ShardDSNs: postgres.DSNs(),
-		Filter: bloom.Params{Capacity: uint64(b.names) * 100, Rate: 0.01},
-	}
-	peers, err := startPeers(ctx, redis.Addr(), postgres.DSN(0), b.names)
+	defer func() { err = errors.Join(err, back.close()) }()
+	options := back.options(uint64(b.names) * 100)
+	peers, err := startPeers(ctx, back.redis.Addr(), back.postgres.DSN(0), b.names)
 	if err != nil {
 		return err
 	}

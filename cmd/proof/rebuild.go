@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/regpath/diagnose/reference/bloom"
-	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/local"
 )
 
@@ -53,23 +52,12 @@ func newRebuild() *cobra.Command {
 }
 
 func (r *rebuild) run(ctx context.Context, out io.Writer) (err error) {
-	postgres, err := local.StartPostgres(ctx, local.PostgresOptions{Shards: fleetShards})
+	back, err := startBackEnds(ctx, local.PostgresOptions{Shards: fleetShards}, r.names)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, postgres.Close()) }()
-	redis, err := local.StartRedis(ctx, local.RedisOptions{Real: true})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, redis.Close()) }()
-	if err := local.Seed(ctx, postgres.DSNs(), r.names); err != nil {
-		return err
-	}
-	options := local.Options{
-		Redis: cache.RedisOptions{Address: redis.Addr()}, ShardDSNs: postgres.DSNs(),
-		Filter: bloom.Params{Capacity: r.capacity, Rate: 0.01},
-	}
+	defer func() { err = errors.Join(err, back.close()) }()
+	options := back.options(r.capacity)
 	path, err := local.Start(ctx, options)
 	if err != nil {
 		return err
