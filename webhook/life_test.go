@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -93,6 +94,26 @@ func TestGroupLife(t *testing.T) {
 	}
 	if got := len(w.all()); got != 4 {
 		t.Errorf("got %d runs, want 4", got)
+	}
+}
+
+// Test54ChangedAnnotation: an annotation that changes is no news, and is kept as it is
+// now.
+func Test54ChangedAnnotation(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	wantPost(t, h, "v35-firing-single.json", Opened)
+	changed := strings.ReplaceAll(string(readCase(t, "v35-firing-single.json")), "HighErrorRate summary", "another")
+	if code, got := post(t, h, []byte(changed)); code != http.StatusOK || !slices.Equal(got, []Effect{Repeated}) {
+		t.Errorf("got %d %v, want 200 repeated", code, got)
+	}
+	inc, _, err := load(t.Context(), in.store.read, onlyIncident(t, in).ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := inc.Alerts[0].Annotations["summary"]; got != "another" {
+		t.Errorf("summary %q, want another", got)
 	}
 }
 
