@@ -58,7 +58,7 @@ func newChaos() *cobra.Command {
 	fs.IntVar(&c.alerts, "alerts", 10_000, "different alerts to send")
 	fs.IntVar(&c.groups, "groups", 200, "groups of alerts; every other one resolves in the end")
 	fs.DurationVar(&c.lasts, "for", time.Minute, "time over which alerts are sent and agents killed")
-	fs.DurationVar(&c.settles, "settle", 8*time.Minute, "time to wait at most for the last message")
+	fs.DurationVar(&c.settles, "settle", 15*time.Minute, "time to wait at most for the last detail in the last thread")
 	fs.IntVar(&c.kills, "kills", 12, "how often an agent is killed")
 	fs.IntVar(&c.channels, "channels", 10, "channels over which the groups are spread: each takes a message a second")
 	fs.Uint64Var(&c.seed, "seed", 1, "makes the same choices again")
