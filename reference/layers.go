@@ -160,11 +160,18 @@ func (n shardNames) All(ctx context.Context, add func(string)) error {
 	}
 }
 
+// each reads all shards, with rests: whoever checks a name meanwhile must find a
+// core that is free.
 func (n shardNames) each(ctx context.Context, add func(string)) error {
+	shards := n.shards.Len()
 	group, ctx := errgroup.WithContext(ctx)
-	for i := range n.shards.Len() {
+	for i := range shards {
 		group.Go(func() error {
-			err := n.shards.Store(i).Names(ctx, func(name string) error { add(name); return nil })
+			pace := newPace(shards)
+			err := n.shards.Store(i).Names(ctx, func(name string) error {
+				add(name)
+				return pace.keep(ctx)
+			})
 			if err != nil {
 				return fmt.Errorf("shard%d: %w", i, err)
 			}
