@@ -338,6 +338,7 @@ func TestVerdicts(t *testing.T) {
 		"live-well-empty-system":             "healthy",
 		"live-well-slow-but-healthy-shard":   "healthy",
 		"live-worker-id-collision":           "cause-found worker-id-collision:high",
+		"live-worker-id-collision-2":         "cause-found worker-id-collision:high >shard-conflict-storm:low",
 	}
 	got := map[string]string{}
 	for name, dir := range cases(t, p.Name) {

@@ -35,7 +35,7 @@ func redisTimeouts() []ailment {
 		ill("redis-slow-command", "a script of about 0.1 s, five times a second", busily, busyScript(3_000_000, 150*time.Millisecond)),
 		ill("redis-slow-command", "KEYS over a million keys", busily, manyKeys(1_000_000, 100*time.Millisecond)),
 		ill("redis-persistence-stall", "forks of 250 MB", busily, forks(250, 400*time.Millisecond)),
-		ill("redis-persistence-stall", "forks of 400 MB", busily, forks(400, 600*time.Millisecond)),
+		ill("redis-persistence-stall", "SAVE of 250 MB", busily, saves(250, 600*time.Millisecond)),
 		ill("redis-persistence-stall", "SAVE of 100 MB", busily, saves(100, 300*time.Millisecond)),
 		ill("redis-maxclients", "a fifth of what is needed", lightly, limited(10)),
 		ill("redis-maxclients", "others hold them all", lightly, crowded(300)),
