@@ -315,6 +315,8 @@ func TestVerdicts(t *testing.T) {
 		"live-cache-penetration":             "cause-found cache-penetration:high",
 		"live-clock-rollback":                "cause-found clock-rollback:medium",
 		"live-pgbouncer-queue":               "cause-found pgbouncer-queue:high",
+		"live-leak-redis-refused":            "inconclusive",
+		"live-leak-redis-hangs":              "inconclusive",
 		"live-redis-maxclients":              "cause-found redis-maxclients:low",
 		"live-redis-oom":                     "cause-found redis-oom:high",
 		"live-redis-persistence-stall":       "cause-found redis-persistence-stall:high",
