@@ -5,6 +5,8 @@ SCENARIO ?= bloom-undersized
 FUZZTIME ?= 20s
 PACKAGES ?= ./...
 TOOLS    := $(CURDIR)/bin/tools
+# For every command alike, or the cache would hold each dependency twice.
+export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 # SQLite is C translated to Go, which the race detector would slow down fourfold and can say nothing of. No package
 # that shares instances of generic code with ours may be spared: the linker keeps one copy, perhaps the spared one.
 RACE     := -race -gcflags='modernc.org/sqlite/lib=-race=false'
@@ -17,7 +19,7 @@ GOVULNCHECK_VERSION := v1.9.0
 all: build
 
 build:
-	$(GO) build -trimpath -o bin/ ./cmd/...
+	$(GO) build -o bin/ ./cmd/...
 
 # make demo [SCENARIO=hot-name] [REAL=1]
 demo: build
