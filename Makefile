@@ -13,8 +13,10 @@ RACE     := -race -gcflags='modernc.org/sqlite/lib=-race=false'
 
 GOLANGCI_VERSION    := v2.15.0
 GOVULNCHECK_VERSION := v1.9.0
+GOLANGCI            := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+GOVULNCHECK         := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION)
 
-.PHONY: all build demo test lint fmt fuzz bench accuracy burst chaos vuln deps clean
+.PHONY: all build demo test lint fmt fuzz bench accuracy burst chaos vuln tools deps clean
 
 all: build
 
@@ -29,19 +31,19 @@ demo: build
 deps:
 	@.ci/deps
 
+# go test vets too, as far as it is quick; all of it is among what lint does.
 test: deps
-	$(GO) vet ./...
 	$(GO) test $(RACE) -shuffle=on $(PACKAGES)
 
 # The code, the module file, and the playbooks, every cause and rule of which must be reached by a test.
-lint: build $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
-	$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) config verify
-	$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION) run ./...
+lint: build $(GOLANGCI)
+	$(GOLANGCI) config verify
+	$(GOLANGCI) run ./...
 	$(GO) mod tidy -diff
 	bin/diagnose lint
 	bin/diagnose test --strict
 
-fmt: $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
+fmt: $(GOLANGCI)
 	$< fmt ./...
 
 # Every fuzz target, one after another, FUZZTIME each.
@@ -66,12 +68,18 @@ chaos: build deps
 accuracy: build
 	bin/proof accuracy
 
-vuln:
-	@GOVULNCHECK_VERSION=$(GOVULNCHECK_VERSION) TOOLS=$(TOOLS) .ci/vuln
+vuln: $(GOVULNCHECK)
+	@.ci/vuln $(GOVULNCHECK)
 
-$(TOOLS)/golangci-lint-$(GOLANGCI_VERSION):
+tools: $(GOLANGCI) $(GOVULNCHECK)
+
+$(GOLANGCI):
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv $(TOOLS)/golangci-lint $@
+
+$(GOVULNCHECK):
+	GOBIN=$(TOOLS) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+	mv $(TOOLS)/govulncheck $@
 
 clean:
 	rm -rf bin

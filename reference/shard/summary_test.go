@@ -24,16 +24,17 @@ func streams(c int) map[string]func(yield func(string) bool) {
 			}
 		}
 	}
-	random := rand.New(rand.NewPCG(1, 2))
+	random := func() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) } // one for each: they are read at the same time
+	uniform := random()
 	zipf := func(s float64) func(int) string {
-		z := rand.NewZipf(random, s, 1, 1_000_000)
+		z := rand.NewZipf(random(), s, 1, 1_000_000)
 		return func(int) string { return key(int(z.Uint64())) }
 	}
 	return map[string]func(func(string) bool){
 		"one key":           from(func(int) string { return "love" }),
 		"zipf 1.01":         from(zipf(1.01)),
 		"zipf 1.5":          from(zipf(1.5)),
-		"uniform":           from(func(int) string { return key(random.IntN(5 * c)) }),
+		"uniform":           from(func(int) string { return key(uniform.IntN(5 * c)) }),
 		"all different":     from(key),
 		"exactly full":      from(func(i int) string { return key(i % (2 * c)) }),
 		"one too many":      from(func(i int) string { return key(i % (2*c + 1)) }),
