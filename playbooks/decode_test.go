@@ -29,9 +29,9 @@ func TestDecodeStrict(t *testing.T) {
 	err := playbooks.DecodeStrict("c.yaml", []byte("token: [s3cret]\nport: s3cret\ntargets: {a: {ulr: s3cret, wait: s3cret}, a: {}}\n"), &got)
 	want := []string{
 		`c.yaml:1:8: token: wrong type: a list; expected text`,
-		`c.yaml:2:7: port: wrong type: something else; expected a whole number`,
+		`c.yaml:2:7: port: wrong type: text; expected a whole number`,
 		`c.yaml:3:15: targets.a: unknown field "ulr"; expected one of url, wait; did you mean "url"?`,
-		`c.yaml:3:34: targets.a.wait: wrong type: something else; expected a duration such as 500ms or 10s`,
+		`c.yaml:3:34: targets.a.wait: wrong type: text; expected a duration such as 500ms or 10s`,
 		`c.yaml:3:43: targets: field "a" is given twice`,
 	}
 	if err == nil || err.Error() != strings.Join(want, "\n") {

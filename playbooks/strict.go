@@ -313,9 +313,22 @@ func (d *document) describe(n *yaml.Node) string {
 	case n.Tag == "!!null":
 		return "nothing"
 	case d.discreet:
-		return "something else"
+		return scalarName(n)
 	}
 	return fmt.Sprintf("%q", n.Value)
+}
+
+// scalarName says of what type a value is, without it.
+func scalarName(n *yaml.Node) string {
+	switch n.ShortTag() {
+	case "!!int", "!!float":
+		return "a number"
+	case "!!bool":
+		return "true or false"
+	case "!!timestamp":
+		return "a date"
+	}
+	return "text"
 }
 
 func join(path, field string) string {

@@ -29,9 +29,9 @@ targets:
 	got := strings.ReplaceAll(err.Error(), path, "diagnose.yml")
 	contains(t, "error", got,
 		`diagnose.yml:2:1: unknown field "stroe"`, `did you mean "store"?`,
-		"diagnose.yml:4:11: webhook.tokens: wrong type: something else; expected a list",
+		"diagnose.yml:4:11: webhook.tokens: wrong type: text; expected a list",
 		`diagnose.yml:7:15: targets[0].checker: unknown field "ulr"`, `did you mean "url"?`,
-		"diagnose.yml:8:43: targets[0].redis.tls: wrong type: something else; expected true or false",
+		"diagnose.yml:8:43: targets[0].redis.tls: wrong type: text; expected true or false",
 		`diagnose.yml:10:29: targets[0].shards[0].dsn: unknown field: want file or env`,
 	)
 	if strings.Contains(got, canary) {
