@@ -12,8 +12,17 @@ type Number struct {
 	value float64
 	known bool
 	why   string
-	moot  bool // there is nothing to know
+	kind  lack
 }
+
+// lack is in what way a number is unknown.
+type lack int
+
+const (
+	unread lack = iota // it was to be had and was not read
+	moot               // there is nothing to know
+	absent             // it is not to be had here
+)
 
 // Known returns a known number. NaN and infinities are not numbers that can be
 // judged: they become unknown.
@@ -26,6 +35,11 @@ func Known(v float64) Number {
 
 // Unknown returns an unknown number with the reason why it is unknown.
 func Unknown(why string) Number { return Number{why: why} }
+
+// Absent returns a number that is not to be had here, with the reason why: the
+// back end does not offer it, nothing is configured to be asked for it, or too
+// little has happened to tell it.
+func Absent(why string) Number { return Number{why: why, kind: absent} }
 
 // Get returns the value and whether it is known.
 func (n Number) Get() (float64, bool) { return n.value, n.known }
@@ -50,16 +64,20 @@ func (n Number) Why() string {
 }
 
 // Named puts the name of the field that was read before the reason, for a
-// number that has just been decoded.
+// number that has just been decoded. A service leaves out what it cannot tell.
 func (n Number) Named(field string) Number {
-	if n.known {
-		return n
+	if !n.known && n.why == "" {
+		n = Absent("is left out")
 	}
-	why := n.why
-	if why == "" {
-		why = "is left out"
+	return n.After(field + " ")
+}
+
+// After puts words before the reason why the number is unknown.
+func (n Number) After(words string) Number {
+	if !n.known {
+		n.why = words + n.Why()
 	}
-	return Unknown(field + " " + why)
+	return n
 }
 
 // Plus returns n + m, unknown when either is.
@@ -77,11 +95,11 @@ func (n Number) Times(m Number) Number {
 	return n.with(m, func(a, b float64) float64 { return a * b })
 }
 
-// Over returns n / m, unknown when either is. Division by 0 is unknown with
-// the reason given in empty: "no requests in the window".
+// Over returns n / m, unknown when either is. What is divided by 0 is not to be
+// had, for the reason given in empty: "no requests in the window".
 func (n Number) Over(m Number, empty string) Number {
 	if n.known && m.known && m.value == 0 {
-		return Unknown(empty)
+		return Absent(empty)
 	}
 	return n.with(m, func(a, b float64) float64 { return a / b })
 }
@@ -99,14 +117,18 @@ func (n Number) If(ok bool, why string) Number {
 // with that reason, whatever n is, which is no gap in the evidence.
 func (n Number) MootIf(nothing bool, why string) Number {
 	if nothing {
-		return Number{why: why, moot: true}
+		return Number{why: why, kind: moot}
 	}
 	return n
 }
 
-// AtLeast returns n if it reaches least, else an unknown number with the reason.
+// AtLeast returns n if it reaches least. With less there is too little to tell
+// anything, for the reason given.
 func (n Number) AtLeast(least float64, why string) Number {
-	return n.If(n.value >= least, why)
+	if n.known && n.value < least {
+		return Absent(why)
+	}
+	return n
 }
 
 // Clamp returns n limited to [low, high].

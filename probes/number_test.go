@@ -60,6 +60,9 @@ func TestNumberArithmetic(t *testing.T) {
 	if n := six.MootIf(false, "no"); n != six {
 		t.Errorf("not moot: got %v because %q", n, n.Why())
 	}
+	if n := probes.Absent("not offered").After("shard1: ").Plus(six); n != probes.Absent("shard1: not offered") {
+		t.Errorf("absent: got %v because %q", n, n.Why())
+	}
 	for _, n := range []probes.Number{six, probes.Unknown("x")} {
 		n = n.MootIf(true, "nobody waited")
 		if _, ok := n.Get(); ok || n.Why() != "nobody waited" {

@@ -78,6 +78,11 @@ type Missing struct {
 	// Moot says that there is nothing to measure, which is no gap: the mean of
 	// waits when nobody waited, a share of memory that is unlimited.
 	Moot bool `json:"moot,omitempty"`
+	// Absent says that the facts are not to be had here, which is a gap and no
+	// failure: the back end does not offer them, the agent has no right to them,
+	// nothing is configured to be asked, or too little has happened to tell.
+	// Without Moot and Absent they were to be had, and reading them failed.
+	Absent bool `json:"absent,omitempty"`
 }
 
 // Cost is what a measurement did to its targets.

@@ -56,6 +56,13 @@ func (r *Recorder) Moot(why string, names ...string) {
 	}
 }
 
+// Lack records that the named facts are not to be had here, and why.
+func (r *Recorder) Lack(why string, names ...string) {
+	for _, name := range names {
+		r.set(name, Absent(why), nil)
+	}
+}
+
 // MissRest records the reason for every documented fact about which nothing
 // was said.
 func (r *Recorder) MissRest(why string) {
@@ -113,9 +120,12 @@ func (r *Recorder) index(name string) int {
 
 func (r *Recorder) miss(name string, n Number) {
 	why := n.Why()
-	i := slices.IndexFunc(r.ev.Missing, func(m Missing) bool { return m.Reason == why && m.Moot == n.moot })
+	next := Missing{Reason: why, Moot: n.kind == moot, Absent: n.kind == absent}
+	i := slices.IndexFunc(r.ev.Missing, func(m Missing) bool {
+		return m.Reason == why && m.Moot == next.Moot && m.Absent == next.Absent
+	})
 	if i < 0 {
-		r.ev.Missing = append(r.ev.Missing, Missing{Reason: why, Moot: n.moot})
+		r.ev.Missing = append(r.ev.Missing, next)
 		r.reasons = append(r.reasons, why)
 		i = len(r.ev.Missing) - 1
 	}

@@ -36,6 +36,33 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
+// TestRecorderTellsAbsentFromUnread: what a service leaves out, does not offer or
+// has too little of is absent; what could not be read is not.
+func TestRecorderTellsAbsentFromUnread(t *testing.T) {
+	docs := []probes.FactDoc{{Name: "known"}, {Name: "few"}, {Name: "none"}, {Name: "left_out"}, {Name: "lack"}, {Name: "bad"}, {Name: "silent"}}
+	rec := probes.NewRecorder(docs)
+	three := probes.Known(3)
+	rec.Set("known", three)
+	rec.Set("few", three.AtLeast(4, "too few").Times(three))
+	rec.Set("none", three.Over(probes.Known(0), "none"))
+	rec.Set("left_out", probes.Number{}.Named("n"))
+	rec.Lack("not offered", "lack")
+	rec.Set("bad", probes.ParseNumber("x").Named("n"))
+	ev, err := rec.Evidence("test", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var absent []string
+	for _, m := range ev.Missing {
+		if m.Absent {
+			absent = append(absent, m.Facts...)
+		}
+	}
+	if want := "few none left_out lack"; strings.Join(absent, " ") != want {
+		t.Errorf("absent: got %v, want %s", absent, want)
+	}
+}
+
 // TestRecorderTellsMootFromMissing: one reason may be a gap for one fact and
 // none for another.
 func TestRecorderTellsMootFromMissing(t *testing.T) {

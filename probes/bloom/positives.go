@@ -89,12 +89,12 @@ type nameGroup struct {
 func recordGroups(rec *probes.Recorder, docs []source.NameGroup) {
 	facts := []string{"group_tested", "group_missing_share", "group_known_after", "others_missing_share"}
 	if docs == nil {
-		rec.Miss("groups is left out", facts...)
+		rec.Lack("groups is left out", facts...)
 		return
 	}
 	groups := compareGroups(docs)
 	if len(groups) == 0 {
-		rec.Miss("no kind of names has 20 that could be tested", facts...)
+		rec.Lack("no kind of names has 20 that could be tested", facts...)
 		return
 	}
 	worst := groups[0]

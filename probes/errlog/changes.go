@@ -36,7 +36,7 @@ func recordChanges(rec *probes.Recorder, doc source.Changes, v *view, err error)
 		rec.Set("seconds_since_change", age)
 		rec.Set("seconds_since_recent_change", age.MootIf(age.Or(0) > relevant.Seconds(), "the service was not changed in the last 10 minutes"))
 	case untimed:
-		rec.Miss("no change has a time", changeFacts...)
+		rec.Lack("no change has a time", changeFacts...)
 	default:
 		rec.Moot("the service knows of no change", "seconds_since_change", "seconds_since_recent_change", "seconds_change_to_first_new_error")
 	}
@@ -62,7 +62,7 @@ func changedAt(c source.Change) time.Time {
 func recordOnset(rec *probes.Recorder, changes []source.Change, v *view) {
 	subject := v.largest((*kind).other)
 	if _, others := v.fresh((*kind).other); others.Why() != "" {
-		rec.Miss(others.Why(), "change_before_new_errors", "change_tied", "change_of_behaviour")
+		rec.Lack(others.Why(), "change_before_new_errors", "change_tied", "change_of_behaviour")
 	} else {
 		change, found, tied := suspect(changes, subject)
 		rec.SetBool("change_before_new_errors", found)
@@ -76,11 +76,11 @@ func recordOnset(rec *probes.Recorder, changes []source.Change, v *view) {
 	_, all := v.fresh(func(*kind) bool { return true })
 	switch {
 	case subject == nil && all.Why() != "":
-		rec.Miss(all.Why(), fact)
+		rec.Lack(all.Why(), fact)
 	case subject == nil:
 		rec.Moot("no error is of a new kind", fact)
 	case subject.truncated:
-		rec.Miss("the service has dropped the first errors of the new kind", fact)
+		rec.Lack("the service has dropped the first errors of the new kind", fact)
 	default:
 		change, ok := before(changes, subject.first)
 		gap := max(0, subject.first.Sub(changedAt(change)).Seconds())

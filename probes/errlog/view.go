@@ -310,14 +310,20 @@ func (v *view) rate() probes.Number {
 		return probes.Known(0)
 	}
 	span := min(v.lookback, v.now.Sub(v.since))
-	return probes.Known(float64(v.rated)/span.Seconds()).If(span >= time.Second, "the service remembers errors for less than a second")
+	if span < time.Second {
+		return probes.Absent("the service remembers errors for less than a second")
+	}
+	return probes.Known(float64(v.rated) / span.Seconds())
 }
 
 // baseline is per second of the baseline, of which at least a quarter must be
 // remembered.
 func (v *view) baseline() probes.Number {
 	span := min(v.lookback, v.now.Add(-v.lookback).Sub(v.since))
-	return probes.Known(float64(v.ratedBefore)/span.Seconds()).If(span >= v.lookback/4, v.forgotten())
+	if span < v.lookback/4 {
+		return probes.Absent(v.forgotten())
+	}
+	return probes.Known(float64(v.ratedBefore) / span.Seconds())
 }
 
 // forgotten says why the time before is not known.
@@ -354,6 +360,9 @@ func (v *view) fresh(match func(*kind) bool) (kinds, count probes.Number) {
 			blind = true
 		}
 	}
-	ok := groups > 0 || !blind
-	return probes.Known(groups).If(ok, v.forgotten()), probes.Known(errs).If(ok, v.forgotten())
+	if blind && groups == 0 {
+		lost := probes.Absent(v.forgotten())
+		return lost, lost
+	}
+	return probes.Known(groups), probes.Known(errs)
 }

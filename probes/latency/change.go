@@ -75,7 +75,7 @@ func find(doc source.Latency, name string) source.Endpoint {
 			return e
 		}
 	}
-	why := probes.Unknown("the document has no endpoint " + name)
+	why := probes.Absent("the document has no endpoint " + name)
 	e := source.Endpoint{Requests: why, Errors: why, BusySeconds: why}
 	e.AnsweredBy.Bloom, e.AnsweredBy.Local, e.AnsweredBy.Redis, e.AnsweredBy.Shard = why, why, why, why
 	return e
@@ -128,13 +128,16 @@ func (e endpoint) leg(layer string) leg {
 			return l
 		}
 	}
-	why := probes.Unknown("the document does not tell the time that " + e.name + " spends in the layer " + layer)
+	why := probes.Absent("the document does not tell the time that " + e.name + " spends in the layer " + layer)
 	return leg{layer, why, why}
 }
 
 // share is the part of all time that is spent in the layer.
 func (e endpoint) share(layer string) probes.Number {
-	busy := e.busy.If(e.requests.Or(minTimed) >= minTimed, "fewer than 10 requests to the endpoint in the window")
+	busy := e.busy
+	if e.requests.Or(minTimed) < minTimed {
+		busy = e.requests.AtLeast(minTimed, "fewer than 10 requests to the endpoint in the window")
+	}
 	return e.leg(layer).busy.Over(busy, "the requests took no time").Clamp(0, 1)
 }
 
@@ -142,7 +145,7 @@ func (e endpoint) share(layer string) probes.Number {
 // taken to be spread evenly, and above the last bound it is that bound.
 func (e endpoint) quantile(q float64) probes.Number {
 	if e.counts == nil {
-		return probes.Unknown("the document has no histogram of the endpoint " + e.name)
+		return probes.Absent("the document has no histogram of the endpoint " + e.name)
 	}
 	total := probes.Known(0)
 	for _, n := range e.counts {

@@ -134,7 +134,12 @@ func recordLocks(rec *probes.Recorder, shards []shard) {
 	rec.Set("lock_waiters", total)
 	rec.Set("shards_locked", count(shards, waiters))
 	var worst session
-	age := probes.Unknown("who is at the root of the queue is not seen")
+	unseen := probes.Unknown("who is at the root of the queue is not seen")
+	n, ok := total.Get()
+	if !ok {
+		unseen = total // for the same reason
+	}
+	age := unseen
 	for _, s := range shards {
 		if s.err() != nil || waiters(s).Or(0) == 0 {
 			continue
@@ -155,14 +160,16 @@ func recordLocks(rec *probes.Recorder, shards []shard) {
 			}
 		}
 	}
-	n, ok := total.Get()
 	nobody := ok && n == 0
 	rec.Set("blocker_seconds", age.MootIf(nobody, "nobody waits for a lock"))
-	idle := probes.Known(0)
+	idle := unseen
+	if worst.pid != "" {
+		idle = probes.Known(0)
+	}
 	if worst.idle() {
 		idle = probes.Known(1)
 	}
-	rec.Set("blocker_idle", idle.If(worst.pid != "", "who is at the root of the queue is not seen").MootIf(nobody, "nobody waits for a lock"))
+	rec.Set("blocker_idle", idle.MootIf(nobody, "nobody waits for a lock"))
 }
 
 func label(client string) string {

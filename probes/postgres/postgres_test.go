@@ -50,8 +50,8 @@ func TestNothingConfigured(t *testing.T) {
 	begin := time.Now()
 	ev := check(t, "", nil)
 	probetest.Want(t, ev, "shards_configured", 0)
-	probetest.WantMissing(t, ev, "lock_waiters", "no Postgres shard is configured")
-	probetest.WantMissing(t, ev, "names_misplaced", "no Postgres shard is configured")
+	probetest.WantAbsent(t, ev, "lock_waiters", "no Postgres shard is configured")
+	probetest.WantAbsent(t, ev, "names_misplaced", "no Postgres shard is configured")
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Errorf("took %v to ask nobody", took)
 	}

@@ -25,7 +25,11 @@ func recordReach(rec *probes.Recorder, shards []shard) {
 		}
 	}
 	rec.Set("shards_asked", probes.Known(asked))
-	rec.Set("slots_refused", probes.Known(refused).If(len(shards) > 0, noShard))
+	slots := probes.Known(refused)
+	if len(shards) == 0 {
+		slots = probes.Absent(noShard)
+	}
+	rec.Set("slots_refused", slots)
 }
 
 const noShard = "no Postgres shard is configured: set their DSNs to ask them directly"
@@ -33,7 +37,7 @@ const noShard = "no Postgres shard is configured: set their DSNs to ask them dir
 // over folds a number of every shard that answers into one. It is unknown when one
 // of them does not tell, or when none answers.
 func over(shards []shard, number func(shard) probes.Number, fold func(a, b probes.Number) probes.Number) probes.Number {
-	all := probes.Unknown(noShard)
+	all := probes.Absent(noShard)
 	none := true
 	for _, s := range shards {
 		if source.Dead(s.err()) {
@@ -44,13 +48,11 @@ func over(shards []shard, number func(shard) probes.Number, fold func(a, b probe
 		}
 		var n probes.Number
 		if err := s.err(); err != nil {
-			n = probes.Unknown(err.Error())
+			n = source.Lacking(err)
 		} else {
 			n = number(s)
 		}
-		if _, ok := n.Get(); !ok {
-			n = probes.Unknown(s.name + ": " + n.Why())
-		}
+		n = n.After(s.name + ": ")
 		if none {
 			all, none = n, false
 		} else {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -20,13 +19,17 @@ type found struct {
 // recordRouting takes a sample of names from every shard and asks the service on
 // which shard it looks for them. Names stay in memory.
 func (p *probe) recordRouting(ctx context.Context, rec *probes.Recorder, shards []shard) {
-	miss := func(why string) { rec.Miss(why, "names_routed", "names_misplaced", "routing_differs") }
+	miss := func(n probes.Number) {
+		for _, fact := range []string{"names_routed", "names_misplaced", "routing_differs"} {
+			rec.Set(fact, n)
+		}
+	}
 	switch {
 	case len(p.dbs) == 0:
-		miss(noShard)
+		miss(probes.Absent(noShard))
 		return
 	case p.api == nil:
-		miss("no checker is configured: set its URL to ask where it looks for names")
+		miss(probes.Absent("no checker is configured: set its URL to ask where it looks for names"))
 		return
 	}
 	samples := p.sampleNames(ctx, rec, shards)
@@ -37,20 +40,20 @@ func (p *probe) recordRouting(ctx context.Context, rec *probes.Recorder, shards 
 		}
 	}
 	if len(names) == 0 {
-		why := over(shards, func(s shard) probes.Number { return samples[index(shards, s.name)].unknown() }, sum).Why()
-		if why == "" {
-			why = "no shard holds a name"
+		none := over(shards, func(s shard) probes.Number { return samples[index(shards, s.name)].unknown() }, sum)
+		if none.Why() == "" {
+			none = probes.Absent("no shard holds a name")
 		}
-		miss(why)
+		miss(none)
 		return
 	}
 	var routes source.Routes
 	if err := p.api.Post(ctx, rec.Cost(), source.PathRoute, source.RouteRequest{Names: names}, &routes); err != nil {
-		miss(err.Error())
+		miss(source.Lacking(err))
 		return
 	}
 	if len(routes.Shards) != len(names) {
-		miss(fmt.Sprintf("POST %s: %d answers for %d names", source.PathRoute, len(routes.Shards), len(names)))
+		miss(probes.Unknown(fmt.Sprintf("POST %s: %d answers for %d names", source.PathRoute, len(routes.Shards), len(names))))
 		return
 	}
 	known := map[string]bool{}
@@ -70,7 +73,10 @@ func (p *probe) recordRouting(ctx context.Context, rec *probes.Recorder, shards 
 		}
 	}
 	rec.Set("names_routed", probes.Known(float64(routed)))
-	rec.Set("names_misplaced", probes.Known(float64(misplaced)).If(routed > 0, "the service names none of the shards that the agent knows"))
+	if routed == 0 {
+		rec.Lack("the service names none of the shards that the agent knows", "names_misplaced")
+	}
+	rec.Set("names_misplaced", probes.Known(float64(misplaced)))
 	rec.Set("routing_differs", count(shards, func(s shard) probes.Number { return samples[index(shards, s.name)].differs(routes.Version) }))
 	for i, s := range shards {
 		if wrong[s.name] > 0 {
@@ -95,7 +101,7 @@ func index(shards []shard, name string) int {
 // unknown is why there are no names.
 func (f found) unknown() probes.Number {
 	if f.err != nil {
-		return probes.Unknown(f.err.Error())
+		return source.Lacking(f.err)
 	}
 	return probes.Known(0)
 }
@@ -125,7 +131,7 @@ func (p *probe) sampleNames(ctx context.Context, rec *probes.Recorder, shards []
 }
 
 func (p *probe) sampleOne(ctx context.Context, cost *probes.Cost, db database, s shard) found {
-	none := found{version: probes.Unknown("the shard keeps no routing table that the agent's role may read")}
+	none := found{version: probes.Absent("the shard keeps no routing table that the agent's role may read")}
 	var places []place
 	switch {
 	case s.err() != nil:
@@ -143,12 +149,12 @@ func (p *probe) sampleOne(ctx context.Context, cost *probes.Cost, db database, s
 		}
 	}
 	if len(places) == 0 && !routing {
-		none.err = errors.New("the agent's role may read no table of names: GRANT SELECT ON it, to compare where names are and where they are looked for")
+		none.err = source.NotOffered("the agent's role may read no table of names: GRANT SELECT ON it, to compare where names are and where they are looked for")
 		return none
 	}
 	rows, err := db.Query(ctx, cost, "names", namesQuery(p.options, places, routing))
 	if err != nil {
-		none.err, none.version = err, probes.Unknown(err.Error())
+		none.err, none.version = err, source.Lacking(err)
 		return none
 	}
 	for _, r := range rows {

@@ -39,6 +39,16 @@ func WantMoot(t testing.TB, ev probes.Evidence, name, why string) {
 	}
 }
 
+// WantAbsent fails the test unless a fact is not to be had, for a reason that holds
+// the given text.
+func WantAbsent(t testing.TB, ev probes.Evidence, name, why string) {
+	t.Helper()
+	WantMissing(t, ev, name, why)
+	if i := slices.IndexFunc(ev.Missing, func(m probes.Missing) bool { return slices.Contains(m.Facts, name) }); i >= 0 && !ev.Missing[i].Absent {
+		t.Errorf("%s: missing because %q counts as not read, want it absent", name, ev.Missing[i].Reason)
+	}
+}
+
 // Want fails the test unless the fact has the value, up to rounding.
 func Want(t testing.TB, ev probes.Evidence, name string, want float64) {
 	t.Helper()

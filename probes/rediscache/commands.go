@@ -22,11 +22,11 @@ func recordCommands(rec *probes.Recorder, first, last source.Info, span source.S
 	rec.Set("server_cpu_share", span.PerSecond(cpu(first, last, span)).Clamp(0, 1))
 	calls, spent := last.Counts("cmdstat_", "calls"), last.Counts("cmdstat_", "usec")
 	if span.Duration() == 0 || len(spent) == 0 {
-		why := "the server's INFO does not tell it"
+		facts := []string{"server_command_seconds", "slow_command_share", "slow_command_seconds"}
 		if span.Duration() == 0 {
-			why = span.Delta(probes.Known(0), probes.Known(0)).Why()
+			rec.Miss(span.Delta(probes.Known(0), probes.Known(0)).Why(), facts...)
 		}
-		rec.Miss(why, "server_command_seconds", "slow_command_share", "slow_command_seconds")
+		rec.Lack(source.NotInInfo, facts...)
 		return
 	}
 	calls0, spent0 := first.Counts("cmdstat_", "calls"), first.Counts("cmdstat_", "usec")
@@ -72,7 +72,10 @@ func recordPersistence(rec *probes.Recorder, first, last source.Info, span sourc
 		probes.Known(first.Counts("cmdstat_", "usec")["save"]),
 		probes.Known(last.Counts("cmdstat_", "usec")["save"])).Over(probes.Known(1e6), "")
 	stood := forks.Times(took).Plus(save)
-	rec.Set("persistence_share", share(stood.Or(0), span).If(stood.Why() == "", stood.Why()))
+	if stood.Why() != "" {
+		rec.Set("persistence_share", stood)
+	}
+	rec.Set("persistence_share", share(stood.Or(0), span))
 	// An append-only file that is off is not mentioned.
 	delayed := delta(first, last, span, "aof_delayed_fsync")
 	if _, told := last["aof_delayed_fsync"]; !told && last["aof_enabled"] == "0" {

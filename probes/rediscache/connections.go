@@ -18,7 +18,7 @@ const idleFor = 3 * time.Second
 func recordConnections(rec *probes.Recorder, service string, d *source.Details) {
 	facts := []string{"service_connections", "service_blocked", "service_idle"}
 	if d.ClientsErr != nil {
-		rec.Miss(d.ClientsErr.Error(), facts...)
+		lack(rec, d.ClientsErr, facts...)
 		return
 	}
 	type group struct{ total, blocked, idle float64 }
@@ -53,9 +53,9 @@ func recordConnections(rec *probes.Recorder, service string, d *source.Details) 
 	addRows(rec, rows)
 	switch {
 	case service == "":
-		rec.Miss("the service does not tell the name of its connections", facts...)
+		rec.Lack("the service does not tell the name of its connections", facts...)
 	case own.total == 0:
-		rec.Miss("no connection of the server has the name that the service tells", facts...)
+		rec.Lack("no connection of the server has the name that the service tells", facts...)
 	}
 	rec.Set("service_connections", probes.Known(own.total))
 	rec.Set("service_blocked", probes.Known(own.blocked))

@@ -23,7 +23,7 @@ func recordDetails(rec *probes.Recorder, service string, s serverSample) {
 		err = errors.New("no second sample")
 	}
 	if err != nil {
-		rec.Miss(err.Error(), names(detailFacts())...)
+		lack(rec, err, names(detailFacts())...)
 		return
 	}
 	now := serverTime(s)

@@ -56,7 +56,7 @@ func TestSlowCommand(t *testing.T) {
 	ev = check(t, nil, &fake{infos: pair("cmdstat_get", "calls=1000,usec=12000", "calls=10,usec=100")})
 	probetest.WantMissing(t, ev, "server_command_seconds", "no commands in the window")
 	ev = check(t, nil, &fake{infos: pair("used_cpu_user", "1", "1.1", "used_cpu_sys", "1", "1")})
-	probetest.WantMissing(t, ev, "slow_command_share", "INFO does not tell it")
+	probetest.WantAbsent(t, ev, "slow_command_share", "INFO does not tell it")
 	near(t, ev, "server_cpu_share", 0.2)
 }
 
@@ -86,8 +86,8 @@ func TestRefusals(t *testing.T) {
 	probetest.Want(t, ev, "save_failed", 1)
 	probetest.Want(t, ev, "noeviction", 1)
 	ev = check(t, nil, &fake{infos: pair("role", "master", "master")})
-	probetest.WantMissing(t, ev, "oom_errors_rate", "INFO does not tell it")
-	probetest.WantMissing(t, ev, "save_failed", "INFO does not tell it")
+	probetest.WantAbsent(t, ev, "oom_errors_rate", "INFO does not tell it")
+	probetest.WantAbsent(t, ev, "save_failed", "INFO does not tell it")
 	probetest.Want(t, ev, "replica", 0)
 }
 
@@ -120,6 +120,8 @@ func TestSlowLog(t *testing.T) {
 	probetest.WantMoot(t, ev, "slow_log_max_seconds", "nothing of the last 20 s")
 	ev = check(t, nil, &fake{infos: infos, details: source.Details{SlowErr: source.ErrDenied}})
 	probetest.WantMissing(t, ev, "slow_log_share", "denied")
+	ev = check(t, nil, &fake{infos: infos, details: source.Details{SlowErr: source.NotOffered("slowlog: not offered")}})
+	probetest.WantAbsent(t, ev, "slow_log_share", "not offered")
 	ev = check(t, nil, &fake{infos: infos, detailErr: errors.New("hung")})
 	probetest.WantMissing(t, ev, "service_idle", "hung")
 }

@@ -34,7 +34,7 @@ func recordServer(rec *probes.Recorder, a, b serverSample, span source.Span) {
 		recordPings(rec, b)
 	}
 	if b.err != nil {
-		rec.Miss(b.err.Error(), names(serverFacts())...)
+		lack(rec, b.err, names(serverFacts())...)
 		return
 	}
 	first, last := a.info, b.info
@@ -74,7 +74,7 @@ func recordRefusals(rec *probes.Recorder, first, last source.Info, span source.S
 	if policy, ok := last["maxmemory_policy"]; ok {
 		rec.SetBool("noeviction", policy == "noeviction")
 	}
-	rec.Miss("the server's INFO does not tell it", "replica", "save_failed", "noeviction")
+	rec.Lack(source.NotInInfo, "replica", "save_failed", "noeviction")
 }
 
 func recordMemory(rec *probes.Recorder, first, last source.Info, span source.Span) {
@@ -98,12 +98,19 @@ func rate(first, last source.Info, span source.Span, field string) probes.Number
 	return span.PerSecond(delta(first, last, span, field))
 }
 
+// lack records that the facts cannot be had because of err.
+func lack(rec *probes.Recorder, err error, facts ...string) {
+	for _, f := range facts {
+		rec.Set(f, source.Lacking(err))
+	}
+}
+
 // recordPings records the round trips, unless there is a better reason why they
 // are missing.
 func recordPings(rec *probes.Recorder, s serverSample) {
 	if len(s.pings) < minPings {
 		if s.err == nil {
-			rec.Miss("fewer than 3 round trips in the window", "ping_seconds", "ping_max_seconds", "pings_slow")
+			rec.Lack("fewer than 3 round trips in the window", "ping_seconds", "ping_max_seconds", "pings_slow")
 		}
 		return
 	}

@@ -40,7 +40,7 @@ var moments = [...]float64{0.13, 0.31, 0.52, 0.69, 0.91}
 // readServer sends the first PING and the first INFO.
 func (p *probe) readServer(ctx context.Context, rec *probes.Recorder) serverSample {
 	if p.server == nil {
-		return serverSample{err: errors.New("no Redis server is configured: set its address to measure the server itself")}
+		return serverSample{err: source.NotOffered("no Redis server is configured: set its address to measure the server itself")}
 	}
 	took, err := p.server.Ping(ctx, rec.Cost())
 	if err != nil && !errors.Is(err, source.ErrAnswered) { // an error is an answer, too
@@ -103,7 +103,7 @@ func (p *probe) readDetails(ctx context.Context, rec *probes.Recorder, s *server
 	case left < lastTrip-1:
 		why = errUsedUp
 	case s.info.Number("connected_clients").Or(0) > maxListed:
-		why = errors.New("more than 1,000 connections are not listed, so as not to hold the server up")
+		why = source.NotOffered("more than 1,000 connections are not listed, so as not to hold the server up")
 	}
 	d, err := p.server.Details(ctx, rec.Cost(), why == nil)
 	if why != nil {

@@ -18,7 +18,7 @@ const lookBack = 20 * time.Second
 // recordSlowLog records what of the slow log is young.
 func recordSlowLog(rec *probes.Recorder, s serverSample, now time.Time) {
 	if s.details.SlowErr != nil {
-		rec.Miss(s.details.SlowErr.Error(), "slow_log_share", "slow_log_max_seconds")
+		lack(rec, s.details.SlowErr, "slow_log_share", "slow_log_max_seconds")
 		return
 	}
 	covered, longest := lookBack.Seconds(), 0.0
@@ -55,7 +55,7 @@ func recordSlowLog(rec *probes.Recorder, s serverSample, now time.Time) {
 func recordStalls(rec *probes.Recorder, d *source.Details, now time.Time) {
 	const fact = "persistence_stall_seconds"
 	if d.StallsErr != nil {
-		rec.Miss(d.StallsErr.Error(), fact)
+		lack(rec, d.StallsErr, fact)
 		return
 	}
 	longest := 0.0

@@ -36,7 +36,7 @@ func certain(count, err probes.Number) probes.Number {
 func recordKeys(rec *probes.Recorder, loads []load) {
 	hot := busiest(loads)
 	top := hot.keys()
-	best := probes.Unknown("the busiest shard lists no keys")
+	best := probes.Absent("the busiest shard lists no keys")
 	for _, k := range top.Keys {
 		if bound := certain(k.Count, k.Error); bound.Or(-1) > best.Or(-1) || best.Why() != "" {
 			best = bound

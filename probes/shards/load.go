@@ -109,7 +109,7 @@ func recordLatency(rec *probes.Recorder, loads []load) {
 	if _, ok := slowest.Get(); ok {
 		median = probes.Median(others)
 		if len(others) == 0 {
-			median = probes.Unknown("no other shard had 20 requests in the window")
+			median = probes.Absent("no other shard had 20 requests in the window")
 		}
 	}
 	rec.Set("latency_median_seconds", median)

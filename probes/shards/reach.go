@@ -50,7 +50,7 @@ func (p *probe) ping(ctx context.Context, rec *probes.Recorder, before []answer)
 // unknown rather than 0.
 func recordReach(rec *probes.Recorder, answers []answer) {
 	if len(answers) == 0 {
-		rec.Miss("no Postgres shard is configured: set their DSNs to ask them directly", agentFacts...)
+		rec.Lack("no Postgres shard is configured: set their DSNs to ask them directly", agentFacts...)
 		return
 	}
 	dead, unasked := 0, ""

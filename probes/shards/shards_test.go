@@ -118,7 +118,7 @@ func TestEven(t *testing.T) {
 	} {
 		probetest.Want(t, ev, name, want)
 	}
-	probetest.WantMissing(t, ev, "unreachable", "no Postgres shard is configured")
+	probetest.WantAbsent(t, ev, "unreachable", "no Postgres shard is configured")
 	probetest.WantMissing(t, ev, "top_key_share", "lists no keys")
 	probetest.WantMoot(t, ev, "top_key_excess_share", "spread evenly")
 }

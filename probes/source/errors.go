@@ -8,6 +8,8 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/regpath/diagnose/probes"
 )
 
 // The ways in which a target fails, to be told apart with errors.Is. The first
@@ -32,6 +34,9 @@ var (
 	ErrLost = errors.New("lost")
 	// ErrDenied means that the target answered and wants other credentials.
 	ErrDenied = errors.New("denied")
+	// ErrNotOffered is an [ErrDenied] of one question: the server does not know it,
+	// or the agent has no right to ask it. Others are answered.
+	ErrNotOffered = fmt.Errorf("%w: not offered", ErrDenied)
 	// ErrAbsent means that the target does not serve the document.
 	ErrAbsent = errors.New("absent")
 	// ErrAnswered means that the target is alive and answered with an error.
@@ -40,6 +45,17 @@ var (
 	// nothing about the target.
 	ErrInterrupted = errors.New("interrupted")
 )
+
+// NotOffered returns an [ErrNotOffered].
+func NotOffered(text string) error { return fail(ErrNotOffered, text) }
+
+// Lacking returns the number that cannot be had because of err.
+func Lacking(err error) probes.Number {
+	if errors.Is(err, ErrNotOffered) || errors.Is(err, ErrAbsent) {
+		return probes.Absent(err.Error())
+	}
+	return probes.Unknown(err.Error())
+}
 
 // Dead reports whether err means that the target does not serve anybody, or at
 // least not the agent.

@@ -10,6 +10,9 @@ import (
 // differ in what they tell: miniredis knows six fields, Redis 7 about 150.
 type Info map[string]string
 
+// NotInInfo says why a number that INFO may have is absent.
+const NotInInfo = "this server does not offer it: its INFO does not tell it"
+
 // ParseInfo reads the answer to INFO: lines of field:value in sections. Lines
 // of any other form are skipped; of a field that comes twice the last counts.
 func ParseInfo(text string) Info {
@@ -30,7 +33,7 @@ func ParseInfo(text string) Info {
 func (i Info) Number(field string) probes.Number {
 	value, ok := i[field]
 	if !ok {
-		return probes.Unknown("the server's INFO does not tell it")
+		return probes.Absent(NotInInfo)
 	}
 	return probes.ParseNumber(value).Named("INFO " + field)
 }

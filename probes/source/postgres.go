@@ -209,7 +209,7 @@ func (p *Postgres) failed(run context.Context, err error) error {
 		case strings.HasPrefix(answer.Code, "28"), answer.Code == "3D000":
 			return fail(ErrDenied, text+": the server wants other credentials than the agent's")
 		case answer.Code == "42501":
-			return fail(ErrDenied, text+": the agent's role lacks a right")
+			return fail(ErrNotOffered, text+": the agent's role lacks a right")
 		case answer.Code == "53300":
 			return fail(ErrNoSlot, text+": the server has no slot left for a session")
 		// Class 53: out of connections, memory or disk; class 57P: shutting down or starting up.

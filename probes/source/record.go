@@ -15,11 +15,11 @@ type Record map[string]string
 func (r Record) Text(column string) string { return r[column] }
 
 // Number returns a column as a number, which may be negative; unknown when it is
-// NULL, not there or no number.
+// no number, and absent when it is NULL or not there.
 func (r Record) Number(column string) probes.Number {
 	text, ok := r[column]
 	if !ok {
-		return probes.Unknown("is left out").Named(column)
+		return probes.Number{}.Named(column)
 	}
 	if magnitude, negative := strings.CutPrefix(text, "-"); negative {
 		return probes.Known(0).Minus(probes.ParseNumber(magnitude)).Named(column)

@@ -96,10 +96,22 @@ func (r *Redis) Details(ctx context.Context, cost *probes.Cost, clients bool) (D
 // parsed reads the answer to one command, or says why there is none.
 func parsed[T any](c *redis.Cmd, parse func(any) ([]T, error)) ([]T, error) {
 	if err := c.Err(); err != nil {
-		prefix, _, _ := strings.Cut(err.Error(), " ")
-		return nil, fail(ErrDenied, commandName(c.Name())+": the server answers "+prefix)
+		return nil, refused(commandName(c.Name()), err)
 	}
 	return parse(c.Val())
+}
+
+// refused says why a server does not answer a command. ERR is what it says to one
+// that it does not know, or not in this form.
+func refused(command string, err error) error {
+	switch prefix, _, _ := strings.Cut(err.Error(), " "); prefix {
+	case "ERR":
+		return fail(ErrNotOffered, command+": this server does not offer it")
+	case "NOPERM":
+		return fail(ErrNotOffered, command+": the agent's user may not do that")
+	default:
+		return fail(ErrDenied, command+": the server answers "+prefix)
+	}
 }
 
 func unlike(what string) error { return fail(ErrAnswered, what+": the answer has another form") }

@@ -151,7 +151,7 @@ func (r *Redis) failed(run context.Context, err error) (_ error, usable bool) {
 		case "NOAUTH", "WRONGPASS":
 			return fail(ErrDenied, prefix+": the server wants other credentials than the agent's"), false
 		case "NOPERM":
-			return fail(ErrDenied, "NOPERM: the agent's user may not do that"), true
+			return fail(ErrNotOffered, "NOPERM: the agent's user may not do that"), true
 		}
 		return fail(ErrAnswered, "the server answers "+prefix), true
 	}

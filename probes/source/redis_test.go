@@ -371,10 +371,10 @@ func TestRedisUnderstandsMiniredis(t *testing.T) {
 	if got := want(t, i, "connected_clients"); got != 1 {
 		t.Errorf("connected clients: got %v, want 1", got)
 	}
-	if d, err := r.Details(t.Context(), new(probes.Cost), true); err != nil || d.SlowErr == nil {
-		t.Errorf("details: got %v, %v, want no slow log and a reason", err, d.SlowErr)
+	if d, err := r.Details(t.Context(), new(probes.Cost), true); err != nil || !errors.Is(d.SlowErr, source.ErrNotOffered) {
+		t.Errorf("details: got %v, %v, want no slow log, as it is not offered", err, d.SlowErr)
 	}
-	if n := i.Number("maxclients"); n.Why() != "the server's INFO does not tell it" {
+	if n := i.Number("maxclients"); n.Why() != source.NotInInfo {
 		t.Errorf("maxclients: got %v (%s), want unknown", n.Or(-1), n.Why())
 	}
 	m.SetError("LOADING Redis is loading the dataset in memory")

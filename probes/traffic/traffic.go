@@ -90,7 +90,7 @@ func recordRates(rec *probes.Recorder, doc source.Traffic) {
 func topShare(doc source.Traffic) probes.Number {
 	known := doc.Addressed.AtLeast(minRequests, "fewer than 200 requests with an address")
 	if len(doc.TopSources) == 0 {
-		return probes.Unknown("the service does not tell where requests come from")
+		return probes.Absent("the service does not tell where requests come from")
 	}
 	return doc.TopSources[0].Requests.Over(known, "").Clamp(0, 1)
 }
