@@ -226,7 +226,11 @@ func layers(findings []playbooks.Finding, d Detail) []Item {
 		case f.Error != "":
 			text += ": could not be measured: " + Line(f.Error, textRunes)
 		}
-		items = append(items, Item{Mark: pad(f.Status.String(), 8), Text: text, Status: f.Status})
+		mark := f.Status.String()
+		if f.NotLookedAt {
+			mark = "–" // the summary says why
+		}
+		items = append(items, Item{Mark: pad(mark, 8), Text: text, Status: f.Status})
 		if because := Line(f.Because, textRunes); because != "" && (d == Full || f.Status > playbooks.OK) {
 			items = append(items, Item{Text: "because " + because, Depth: 1})
 		}

@@ -13,6 +13,8 @@ const (
 	undecided state = iota
 	refuted
 	matched
+	// unjudged is a hypothesis that rests on facts which are not to be had here.
+	unjudged
 )
 
 // trial is one hypothesis held against what was seen.
@@ -22,8 +24,9 @@ type trial struct {
 	state state
 	// refutation says what ruled the hypothesis out, refuting is its condition.
 	refutation, refuting string
-	// open holds the conditions that left it undecided.
-	open                     []*Condition
+	// open holds the conditions that left it undecided, absent those that want what
+	// is not to be had.
+	open, absent             []*Condition
 	agree, disagree, unknown []Signal
 	confidence               Confidence
 	// caveats say why the confidence is held down; note is set when that is to low
@@ -67,7 +70,7 @@ func weighAll(p *Playbook, s *sights) *court {
 				child.parents = append(child.parents, t)
 			case undecided:
 				child.doubters = append(child.doubters, t)
-			case refuted:
+			case refuted, unjudged:
 			}
 		}
 	}
@@ -86,7 +89,8 @@ func weighAll(p *Playbook, s *sights) *court {
 	return c
 }
 
-// weigh holds one hypothesis against what was seen. A sign that is absent rules
+// weigh holds one hypothesis against what was seen. Only what was measured refutes
+// it, speaks for it or against it. A sign that is absent rules
 // it out before what speaks against it does: that tells look-alikes apart, which
 // show the same signs.
 func weigh(h *Hypothesis, s *sights) *trial {
@@ -95,6 +99,10 @@ func weigh(h *Hypothesis, s *sights) *trial {
 		switch c.holds(s) {
 		case yes:
 		case no:
+			if c.byAbsence(s) {
+				t.absent = append(t.absent, c.Condition)
+				continue
+			}
 			t.refute(c, "not so: "+c.fill(s), s)
 		case open:
 			t.open = append(t.open, c.Condition)
@@ -105,18 +113,23 @@ func weigh(h *Hypothesis, s *sights) *trial {
 	}
 	for _, c := range h.Against {
 		signal := Signal{Condition: c.fill(s), Weight: 1}
-		switch c.holds(s) {
-		case yes:
+		switch outcome := c.holds(s); {
+		case outcome != open && c.byAbsence(s):
+			t.unknown = append(t.unknown, signal)
+		case outcome == yes:
 			t.refute(c, signal.Condition, s)
 			return t
-		case no:
+		case outcome == no:
 			signal.Condition = "not (" + signal.Condition + ")"
 			t.agree = append(t.agree, signal)
-		case open:
+		default:
 			t.unknown = append(t.unknown, signal)
 		}
 	}
-	if len(t.open) > 0 {
+	switch {
+	case len(t.absent) > 0:
+		t.state = unjudged
+	case len(t.open) > 0:
 		t.state = undecided
 	}
 	for _, l := range h.Limits {
@@ -130,13 +143,13 @@ func weigh(h *Hypothesis, s *sights) *trial {
 	}
 	for _, i := range h.Signals {
 		signal := Signal{Condition: i.When.fill(s), Weight: i.Weight}
-		switch i.When.holds(s) {
-		case yes:
-			t.agree = append(t.agree, signal)
-		case no:
-			t.disagree = append(t.disagree, signal)
-		case open:
+		switch outcome := i.When.holds(s); {
+		case outcome == open || i.When.byAbsence(s):
 			t.unknown = append(t.unknown, signal)
+		case outcome == yes:
+			t.agree = append(t.agree, signal)
+		default:
+			t.disagree = append(t.disagree, signal)
 		}
 	}
 	return t
@@ -250,24 +263,37 @@ func (c *court) ruledOut() []RuledOut {
 	return out
 }
 
-// gaps names the causes that could not be decided, grouped by the step whose
-// silence is to blame.
+// gaps names the causes that could not be decided and those that could not be
+// judged, grouped by the step whose silence is to blame.
 func (c *court) gaps(p *Playbook, s *sights) (gaps []Gap) {
 	for _, step := range p.Steps {
-		var ids, facts []string
-		for _, t := range c.in(undecided) {
-			unknown := s.unknownAmong(t.open)
-			if len(unknown) == 0 || stepOf(unknown[0]) != step.ID {
-				continue
+		for _, fate := range []struct {
+			state state
+			words string
+		}{{undecided, "neither shown nor ruled out: "}, {unjudged, "not judged, as what shows it is not to be had here: "}} {
+			var ids, facts []string
+			for _, t := range c.in(fate.state) {
+				lacking := s.unknownAmong(t.lacking())
+				if len(lacking) == 0 || stepOf(lacking[0]) != step.ID {
+					continue
+				}
+				ids = append(ids, t.h.ID)
+				for _, f := range lacking {
+					facts = appendNew(facts, f)
+				}
 			}
-			ids = append(ids, t.h.ID)
-			for _, f := range unknown {
-				facts = appendNew(facts, f)
+			if len(ids) > 0 {
+				gaps = append(gaps, Gap{Step: step.ID, Reason: fate.words + joinWords(ids), Facts: facts})
 			}
-		}
-		if len(ids) > 0 {
-			gaps = append(gaps, Gap{Step: step.ID, Reason: "neither shown nor ruled out: " + joinWords(ids), Facts: facts})
 		}
 	}
 	return gaps
+}
+
+// lacking returns the conditions for want of whose facts the trial came to nothing.
+func (t *trial) lacking() []*Condition {
+	if t.state == unjudged {
+		return t.absent
+	}
+	return t.open
 }

@@ -25,7 +25,7 @@ func (c *Coverage) Add(ms []Measurement) {
 		if s.steps[i].blind != "" {
 			continue
 		}
-		if rule, opened := decide(step, s); rule != nil && certain(rule.Status, opened) {
+		if rule, opened := decide(step, s); rule != nil && rule.certain(opened) {
 			c.rules[rule] = true
 		}
 	}

@@ -27,22 +27,42 @@
 //	warning, critical       any milder                      unknown
 //	none                    any                             unknown
 //
-// # Facts that cannot always be had
+// # Facts that are not known
 //
-// An embedded Redis has no maxclients, an embedded shard no address. A
-// condition that must not stay open for want of such a fact says so:
-// known(redis.clients_ratio) && redis.clients_ratio > 0.8 is false where the
-// ratio was not measured. known is always decided. What is unknown is named as
-// a gap all the same.
+// A fact is not known in one of three ways, and the probe says in which:
 //
-// Where there is nothing to measure, as for the mean of waits when nobody has
-// waited, the probe says so: the fact is unknown to every condition, and no gap.
+//	unread  it was to be had, and was not read: a timeout, a refused connection,
+//	        an answer of another form; whatever the probe is silent about
+//	absent  it is not to be had here: an embedded Redis has no maxclients, the
+//	        agent's role lacks a right, nothing is configured to be asked, or too
+//	        little has happened to tell
+//	moot    there is nothing to measure, as for the mean of waits when nobody has
+//	        waited; that is an answer, and no gap
+//
+// All three are unknown to a condition. One that must not stay open for want of a
+// fact that is absent says so: known(redis.clients_ratio) && redis.clients_ratio >
+// 0.8 is false where the server does not offer the ratio, and open where the ratio
+// was not read. So a service is called healthy by what its back ends offer, and
+// never for want of looking. What is unknown is named as a gap all the same.
+//
+// measured(redis.ping_max_seconds) is false both ways, and so always decided. As it
+// is false where reading failed it may not judge: only limits and remarks may ask it.
+//
+// A layer of which nothing is there has a rule with the status not-looked-at; it
+// neither passes for well nor keeps a service from being called healthy:
+//
+//   - {status: not-looked-at, when: postgres.shards_configured == 0, summary: …}
 //
 // # Causes
 //
 // A cause is matched when every "when" holds and no "against" does, refuted
 // when a "when" fails or an "against" holds, and undecided otherwise. A cause
 // with an open "when" is never reported as a cause: it is a gap.
+//
+// Only what was measured refutes. A "when" that is decided by absent facts alone,
+// whatever the others are, leaves the cause not judged unless something else
+// refutes it: that is a gap too, but none that keeps a service from being healthy.
+// Nor does such a condition speak for a cause or against it: it counts as unknown.
 //
 // A matched cause that another matched cause explains is a consequence. One
 // that no matched cause explains is a root, unless an undecided cause would
@@ -81,7 +101,9 @@
 //	  - "[Roll back the change of {errors/changes}.]"
 //	  - Look at the server.
 //
-// A sentence has at most 2,000 characters.
+// Two words after a fact that may be negative stand for its sign: "the clock is
+// {clock.offset_seconds ahead of|behind} the agent's". A sentence has at most 2,000
+// characters.
 //
 // # Confidence
 //
@@ -120,7 +142,7 @@
 // # Verdict
 //
 // Cause-found: there is a root that is not in doubt. Healthy: every step was
-// measured and is ok, no cause is matched and none is undecided, and every vital
+// measured and is ok, or was not to be looked at, no cause is matched and none is undecided, and every vital
 // sign of the playbook is there. Everything else is inconclusive. Taking a measurement away can therefore never make a
 // report healthy. A playbook is written so that health can be told from what
 // every back end offers: a rule or a cause that rests on a fact which may be
@@ -145,7 +167,7 @@
 //	  - name: a server that is slow
 //	    recording: slow.json         # instead of the base: a recorded report
 //	    evidence:                    # laid over base or recording
-//	      redis: {ping_seconds: 0.3, hit_ratio: unknown, pool_wait_seconds: moot}
+//	      redis: {ping_seconds: 0.3, hit_ratio: unknown, pool_wait_seconds: moot, maxclients: absent}
 //	      shards: {error: timeout}   # the step could not be measured
 //	    expect:                      # only what is named is looked at
 //	      verdict: inconclusive

@@ -19,11 +19,31 @@ type sights struct {
 	// strangers are measurements of steps that are not in the playbook, by step.
 	strangers  []Measurement
 	known      map[string]observed // by full name of the fact
+	lacks      map[string]lack     // of those that are not, where it is told
 	activation cel.PartialActivation
 	// firstRows holds the key of the first row of every table that has one, by
 	// full name: "shards/failing".
 	firstRows map[string]string
 	truths    map[*Condition]truth // of the conditions looked at so far
+}
+
+// lack is in what way a fact is not known.
+type lack int
+
+const (
+	unread lack = iota // it was to be had and was not read
+	moot               // there was nothing to measure
+	absent             // it is not to be had here
+)
+
+func lackOf(m probes.Missing) lack {
+	switch {
+	case m.Moot:
+		return moot
+	case m.Absent:
+		return absent
+	}
+	return unread
 }
 
 // sight is what one step saw.
@@ -46,7 +66,7 @@ type observed struct {
 // in, and sorts what is a number from what is not.
 func observe(p *Playbook, ms []Measurement) (*sights, error) {
 	facts := len(p.vocabulary.names)
-	s := &sights{steps: make([]sight, len(p.Steps)), known: make(map[string]observed, facts), firstRows: map[string]string{}, truths: map[*Condition]truth{}}
+	s := &sights{steps: make([]sight, len(p.Steps)), known: make(map[string]observed, facts), lacks: map[string]lack{}, firstRows: map[string]string{}, truths: map[*Condition]truth{}}
 	byStep := map[string]Measurement{}
 	for _, m := range ms {
 		if _, twice := byStep[m.Step]; twice { // which to believe would depend on their order
@@ -54,7 +74,7 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 		}
 		byStep[m.Step] = m
 	}
-	variables := make(map[string]any, 2*facts)
+	variables := make(map[string]any, 3*facts)
 	for i, step := range p.Steps {
 		m, measured := byStep[step.ID]
 		delete(byStep, step.ID)
@@ -66,6 +86,16 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 		for _, r := range m.Evidence.Rows {
 			if table := step.ID + "/" + r.Table; s.firstRows[table] == "" {
 				s.firstRows[table] = short(r.Key)
+			}
+		}
+		for _, n := range m.Evidence.Missing {
+			for _, f := range n.Facts {
+				name := step.ID + "." + f
+				if before, twice := s.lacks[name]; twice && before != lackOf(n) {
+					s.lacks[name] = unread
+				} else {
+					s.lacks[name] = lackOf(n)
+				}
 			}
 		}
 		for _, f := range m.Evidence.Facts {
@@ -83,10 +113,15 @@ func observe(p *Playbook, ms []Measurement) (*sights, error) {
 	}
 	var unknown []*cel.AttributePatternType
 	for _, name := range p.vocabulary.names {
-		_, measured := variables[name]
-		variables[knownPrefix+name] = measured
+		measured := s.measured(name)
+		variables[measuredPrefix+name] = measured
 		if !measured {
 			unknown = append(unknown, cel.AttributePattern(name))
+		}
+		if measured || s.lacks[name] != unread {
+			variables[knownPrefix+name] = measured
+		} else {
+			unknown = append(unknown, cel.AttributePattern(knownPrefix+name))
 		}
 	}
 	var err error
@@ -214,12 +249,18 @@ func (s *sights) cost() (c probes.Cost) {
 	return c
 }
 
+// measured says that a fact was measured.
+func (s *sights) measured(fact string) bool {
+	_, ok := s.known[fact]
+	return ok
+}
+
 // unknownAmong returns the facts of the conditions that are not known, each
 // once, in order.
 func (s *sights) unknownAmong(conditions []*Condition) (names []string) {
 	for _, c := range conditions {
 		for _, f := range c.Facts {
-			if _, ok := s.known[f]; !ok {
+			if !s.measured(f) {
 				names = appendNew(names, f)
 			}
 		}

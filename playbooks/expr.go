@@ -39,6 +39,8 @@ type Condition struct {
 
 	program cel.Program
 	parts   []part
+	// asks says that the condition asks known(), measures that it asks measured().
+	asks, measures bool
 	// tree takes a condition apart that has alternatives; nil for others.
 	tree *branch
 }
@@ -75,7 +77,8 @@ func newVocabulary(steps []*Step) (*vocabulary, error) {
 			}
 			v.facts[name] = f
 			v.names = append(v.names, name)
-			options = append(options, cel.Variable(name, cel.DoubleType), cel.Variable(knownPrefix+name, cel.BoolType))
+			options = append(options, cel.Variable(name, cel.DoubleType),
+				cel.Variable(knownPrefix+name, cel.BoolType), cel.Variable(measuredPrefix+name, cel.BoolType))
 		}
 	}
 	env, err := cel.NewEnv(options...)
@@ -109,7 +112,8 @@ func (v *vocabulary) compile(text, scope string) (*Condition, []slip) {
 	tree := parsed.NativeRep()
 	numbersAsDoubles(tree)
 	facts, slips := v.references(tree, scope)
-	slips = append(slips, knownAsVariables(tree)...)
+	asked, wrong := questionsAsVariables(tree)
+	slips = append(slips, wrong...)
 	slips = append(slips, divisions(tree)...)
 	if size := countNodes(tree); size > maxConditionNodes {
 		slips = append(slips, slip{line: 1, problem: "condition is too long", expected: fmt.Sprintf("at most %d terms", maxConditionNodes)})
@@ -129,7 +133,7 @@ func (v *vocabulary) compile(text, scope string) (*Condition, []slip) {
 		return nil, []slip{{line: 1, problem: err.Error()}}
 	}
 	line := strings.Join(strings.Fields(text), " ")
-	c := &Condition{Text: line, Facts: facts, program: program, parts: v.split(line)}
+	c := &Condition{Text: line, Facts: facts, program: program, parts: v.split(line), asks: asked[knownPrefix], measures: asked[measuredPrefix]}
 	if c.tree, err = v.branches(checked.NativeRep()); err != nil {
 		return nil, []slip{{line: 1, problem: err.Error()}}
 	}
@@ -165,27 +169,42 @@ func numbersAsDoubles(tree *ast.AST) {
 	}))
 }
 
-// knownPrefix leads the variable that says whether a fact was measured.
-const knownPrefix = "known."
+// The prefixes of the variables that say how a fact is known: known() is open
+// where it was to be had and was not read, measured() is always decided.
+const (
+	knownPrefix    = "known."
+	measuredPrefix = "measured."
+)
 
-// knownAsVariables turns known(step.fact) into a variable, as a function would
-// never be called with a fact that is not known.
-func knownAsVariables(tree *ast.AST) (slips []slip) {
+// questionsAsVariables turns known(step.fact) and measured(step.fact) into
+// variables, as a function would never be called with a fact that is not known. It
+// returns the prefixes of those that are asked.
+func questionsAsVariables(tree *ast.AST) (asked map[string]bool, slips []slip) {
 	factory := ast.NewExprFactory()
+	asked = map[string]bool{}
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != "known" {
+		if e.Kind() != ast.CallKind {
 			return
 		}
-		if args := e.AsCall().Args(); len(args) == 1 && !e.AsCall().IsMemberFunction() {
+		call := e.AsCall()
+		prefix := call.FunctionName() + "."
+		if prefix != knownPrefix && prefix != measuredPrefix {
+			return
+		}
+		if args := call.Args(); len(args) == 1 && !call.IsMemberFunction() {
 			if name, _, ok := dotted(args[0]); ok {
-				e.SetKindCase(factory.NewIdent(e.ID(), knownPrefix+name))
+				e.SetKindCase(factory.NewIdent(e.ID(), prefix+name))
+				asked[prefix] = true
 				return
 			}
 		}
 		at := tree.SourceInfo().GetStartLocation(e.ID())
-		slips = append(slips, slip{line: max(1, at.Line()), column: max(0, at.Column()), problem: "known() asks about one fact", expected: "known(<step>.<fact>)"})
+		slips = append(slips, slip{
+			line: max(1, at.Line()), column: max(0, at.Column()),
+			problem: call.FunctionName() + "() asks about one fact", expected: call.FunctionName() + "(<step>.<fact>)",
+		})
 	}))
-	return slips
+	return asked, slips
 }
 
 // references collects the facts that a condition names, and the names that
@@ -284,6 +303,9 @@ func countNodes(tree *ast.AST) (n int) {
 type part struct {
 	text      string
 	fact, row bool
+	// above and below are the words for a fact that may be negative, which is then
+	// written without its sign.
+	above, below string
 }
 
 // qualified matches what may be the full name of a fact.
@@ -325,6 +347,31 @@ func (c *Condition) evaluate(s *sights) truth {
 		return no
 	}
 	return open
+}
+
+// byAbsence says that a condition is decided by what is not to be had, although
+// nothing that was measured has a say in it: it would be the same whatever the
+// facts are that are to be had.
+func (c *Condition) byAbsence(s *sights) bool {
+	if !c.asks || !slices.ContainsFunc(c.Facts, func(f string) bool { return s.lacks[f] == absent }) {
+		return false
+	}
+	variables := make(map[string]any, len(c.Facts))
+	unknown := make([]*cel.AttributePatternType, 0, 2*len(c.Facts))
+	for _, f := range c.Facts {
+		unknown = append(unknown, cel.AttributePattern(f))
+		if measured := s.measured(f); measured || s.lacks[f] != unread {
+			variables[knownPrefix+f] = measured
+		} else {
+			unknown = append(unknown, cel.AttributePattern(knownPrefix+f))
+		}
+	}
+	only, err := cel.PartialVars(variables, unknown...)
+	if err != nil {
+		return false
+	}
+	out, _, err := c.program.Eval(only)
+	return err == nil && (out == types.True || out == types.False)
 }
 
 // fill returns the condition with its values: "bloom.fill_ratio (0.97) > 0.5".

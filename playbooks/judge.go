@@ -31,7 +31,7 @@ func Judge(p *Playbook, ms []Measurement) Report {
 	c := weighAll(p, s)
 	r.Causes = c.matched()
 	r.RuledOut = c.ruledOut()
-	missed := missedBy(p, s)
+	missed := missedBy(p, s, c)
 	for i, g := range r.Gaps {
 		r.Gaps[i].NoEffect = len(g.Facts) > 0 && !slices.ContainsFunc(g.Facts, func(f string) bool { return slices.Contains(missed, f) })
 	}
@@ -50,14 +50,24 @@ func verdict(findings []Finding, c *court) Verdict {
 		return CauseFound
 	case len(c.in(matched)) > 0 || len(c.in(undecided)) > 0:
 		return Inconclusive
-	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Status != OK }):
+	case slices.ContainsFunc(findings, amiss):
 		return Inconclusive
 	}
 	return Healthy
 }
 
-// missedBy returns the unknown facts for want of which a condition is open.
-func missedBy(p *Playbook, s *sights) (facts []string) {
+// amiss says that a layer is not well, for all that was seen; one that was not to
+// be looked at is neither.
+func amiss(f Finding) bool { return f.Status != OK && !f.NotLookedAt }
+
+// missedBy returns the unknown facts for want of which a condition is open, or a
+// cause not judged.
+func missedBy(p *Playbook, s *sights, court *court) (facts []string) {
+	for _, t := range court.in(unjudged) {
+		for _, f := range s.unknownAmong(t.absent) {
+			facts = appendNew(facts, f)
+		}
+	}
 	look := func(c *Condition) {
 		if c == nil || c.holds(s) != open {
 			return
@@ -102,8 +112,8 @@ func finding(step *Step, v sight, s *sights) Finding {
 	}
 	rule, opened := decide(step, s)
 	switch {
-	case rule != nil && certain(rule.Status, opened):
-		f.Status, f.Summary = rule.Status, rule.Summary.fill(s)
+	case rule != nil && rule.certain(opened):
+		f.Status, f.NotLookedAt, f.Summary = rule.Status, rule.Status == Unknown, rule.Summary.fill(s)
 		if rule.When != nil {
 			f.Condition = rule.When.fill(s)
 		}
@@ -137,10 +147,10 @@ func decide(step *Step, s *sights) (first *Rule, opened []*Rule) {
 	return nil, opened
 }
 
-// certain says whether a status stands although the rules before it are open.
-func certain(status Status, opened []*Rule) bool {
+// certain says whether the status of a rule stands although those before it are open.
+func (r *Rule) certain(opened []*Rule) bool {
 	return !slices.ContainsFunc(opened, func(o *Rule) bool {
-		return o.Status < status || (status == OK && o.Status != OK)
+		return o.Status < r.Status || (r.Status <= OK && o.Status != r.Status)
 	})
 }
 

@@ -225,7 +225,7 @@ func (l *loader) step(n *yaml.Node, path string, p *Playbook) (*Step, stepFile) 
 // reserved says whether CEL keeps a word to itself.
 func reserved(word string) bool {
 	switch word {
-	case "known", "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
+	case "known", "measured", "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
 		"import", "let", "loop", "package", "namespace", "return", "var", "void", "while":
 		return true
 	}
@@ -295,12 +295,10 @@ func (l *loader) rules(step *yaml.Node, nodes []*yaml.Node, path string, s *Step
 		}
 		r := Rule{place: l.place(n)}
 		if word := l.required(n, f.Status, path+".status"); word != "" {
-			if err := r.Status.UnmarshalText([]byte(word)); err != nil || r.Status == Unknown {
-				l.addWord(f.Status.node, path+".status", fmt.Sprintf("unknown status %q", word), "ok, warning or critical", []string{"ok", "warning", "critical"})
-			}
+			l.status(&r, f.Status, path)
 		}
 		if f.When.set() {
-			r.When = l.condition(f.When, path+".when", s.ID)
+			r.When = l.firm(f.When, path+".when", s.ID)
 		} else {
 			always = i
 		}
@@ -308,6 +306,30 @@ func (l *loader) rules(step *yaml.Node, nodes []*yaml.Node, path string, s *Step
 		r.Summary = l.summary(n, f.Summary, path+".summary", s.ID)
 		s.Rules = append(s.Rules, r)
 	}
+}
+
+// notLookedAt is the status of a layer of which nothing is there to be looked at.
+const notLookedAt = "not-looked-at"
+
+// status reads the status that a rule gives.
+func (l *loader) status(r *Rule, t text, path string) {
+	if t.Value == notLookedAt {
+		return // Unknown
+	}
+	if err := r.Status.UnmarshalText([]byte(t.Value)); err != nil || r.Status == Unknown {
+		words := []string{OK.String(), Warning.String(), Critical.String(), notLookedAt}
+		l.addWord(t.node, path+".status", fmt.Sprintf("unknown status %q", t.Value), "ok, warning, critical or "+notLookedAt, words)
+	}
+}
+
+// firm compiles a condition that may judge: it must not be decided by what nobody
+// has measured.
+func (l *loader) firm(t text, path, scope string) *Condition {
+	c := l.condition(t, path, scope)
+	if c != nil && c.measures {
+		l.add(t.node, path, "measured() is no where reading failed, which would then judge", "known(), or measured() in a limit or a remark")
+	}
+	return c
 }
 
 // condition compiles a condition, or returns nil after noting its faults.

@@ -131,14 +131,14 @@ func (l *loader) bare(n *yaml.Node, path string) (c Clause) {
 	var t text
 	l.decode(n, reflect.ValueOf(&t).Elem(), path)
 	if t.set() {
-		c.Condition = l.condition(t, path, "")
+		c.Condition = l.firm(t, path, "")
 	}
 	return c
 }
 
 func (l *loader) clause(n *yaml.Node, when, words text, path, key string) (c Clause) {
 	if l.required(n, when, path+".when") != "" {
-		c.Condition = l.condition(when, path+".when", "")
+		c.Condition = l.firm(when, path+".when", "")
 	}
 	c.Words = l.words(words, path+key, "")
 	return c
@@ -156,7 +156,12 @@ func (l *loader) remark(n *yaml.Node, path string) Clause {
 	var f remarkFile
 	l.decode(n, reflect.ValueOf(&f).Elem(), path)
 	l.required(n, f.Say, path+".say")
-	return l.clause(n, f.When, f.Say, path, ".say")
+	var c Clause
+	if l.required(n, f.When, path+".when") != "" {
+		c.Condition = l.condition(f.When, path+".when", "")
+	}
+	c.Words = l.words(f.Say, path+".say", "")
+	return c
 }
 
 func (l *loader) limit(n *yaml.Node, path string) (limit Limit) {
@@ -182,7 +187,7 @@ func (l *loader) signal(n *yaml.Node, path string) Indication {
 	l.decode(n, reflect.ValueOf(&f).Elem(), path)
 	s := Indication{Weight: 1, Expected: f.Expected.Value}
 	if l.required(n, f.When, path+".when") != "" {
-		s.When = l.condition(f.When, path+".when", "")
+		s.When = l.firm(f.When, path+".when", "")
 	}
 	if f.Weight != nil && !l.faulty(path+".weight") {
 		s.Weight = *f.Weight

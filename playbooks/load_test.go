@@ -101,8 +101,8 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	}
 	want := []string{
 		`one.yaml:10:34: steps[0].rules[0].when: unknown fact "a.xx"; did you mean "a.x"?`,
-		`one.yaml:11:18: steps[0].rules[1].status: unknown status "warn"; expected ok, warning or critical; did you mean "warning"?`,
-		`one.yaml:18:18: steps[1].rules[1].status: unknown status "warn"; expected ok, warning or critical; did you mean "warning"?`,
+		`one.yaml:11:18: steps[0].rules[1].status: unknown status "warn"; expected ok, warning, critical or not-looked-at; did you mean "warning"?`,
+		`one.yaml:18:18: steps[1].rules[1].status: unknown status "warn"; expected ok, warning, critical or not-looked-at; did you mean "warning"?`,
 		`one.yaml:26:12: causes[0].when[0]: unknown fact "a.xx"; did you mean "a.x"?`,
 		`one.yaml:28:16: causes[0].explains[0]: unknown cause "shalow"; expected one of deep, shallow; did you mean "shallow"?`,
 		`two.yaml:1:1: file is empty; expected a playbook`,

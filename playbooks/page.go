@@ -68,7 +68,11 @@ func (g *page) step(s *Step) {
 		if r.When != nil {
 			when = "when " + code(r.When.Text)
 		}
-		g.item("**%s** %s: %s", r.Status, when, r.Summary.page())
+		status := r.Status.String()
+		if r.Status == Unknown {
+			status = "not looked at"
+		}
+		g.item("**%s** %s: %s", status, when, r.Summary.page())
 	}
 }
 
@@ -149,6 +153,9 @@ func (t *Template) page() string {
 		for _, p := range s.parts {
 			if p.fact || p.row {
 				b.WriteString(code(p.text))
+				if p.above != "" {
+					b.WriteString(" " + p.above + " or " + p.below)
+				}
 			} else {
 				b.WriteString(p.text)
 			}

@@ -157,6 +157,9 @@ type Finding struct {
 	Facts     []probes.Fact    `json:"facts"`
 	Rows      []probes.Row     `json:"rows,omitempty"`
 	Missing   []probes.Missing `json:"missing,omitempty"`
+	// NotLookedAt says that there was nothing to look at, as nothing of the kind is
+	// configured: the status is unknown then, and no reason to worry.
+	NotLookedAt bool `json:"not_looked_at,omitempty"`
 	// Error says why nothing was measured; empty if something was.
 	Error  string      `json:"error,omitempty"`
 	Cost   probes.Cost `json:"cost"`

@@ -29,9 +29,10 @@ const (
 	wordError   = "error"   // says why the whole step was not measured
 	wordUnknown = "unknown" // for a fact that was not measured
 	wordMoot    = "moot"    // for a fact that there is nothing to measure for
+	wordAbsent  = "absent"  // for a fact that is not to be had here
 )
 
-const factValue = "a number, true, false, unknown or moot"
+const factValue = "a number, true, false, unknown, absent or moot"
 
 // stage lays evidence as a test writes it over a scene:
 //
@@ -80,6 +81,9 @@ func (l *suiteLoader) fact(m *Measurement, step *Step, key, value *yaml.Node, pa
 		return
 	case wordMoot:
 		e.Missing = append(e.Missing, probes.Missing{Facts: []string{key.Value}, Reason: "nothing to measure", Moot: true})
+		return
+	case wordAbsent:
+		e.Missing = append(e.Missing, probes.Missing{Facts: []string{key.Value}, Reason: "not to be had here", Absent: true})
 		return
 	}
 	f := probes.Fact{Name: key.Value, Unit: step.Facts[i].Unit}

@@ -16,7 +16,7 @@ func summarize(p *Playbook, s *sights, r Report, c *court) string {
 	case CauseFound:
 		return sentences(rootSentences(c.roots(), s), unexplained(p, r, c), blindness(p, s, nil), remarks(p, s))
 	case Healthy:
-		return healthy(r)
+		return healthy(r, c)
 	case Inconclusive:
 	}
 	_, said := silent(p, s, r)
@@ -70,7 +70,7 @@ func opening(p *Playbook, s *sights, r Report, c *court) string {
 		return "Something is wrong, and its cause cannot be told for certain: " + trouble
 	case len(absent) > 0 && !slices.ContainsFunc(s.steps, func(v sight) bool { return v.blind != "" }):
 		return strings.Join(absent, " ")
-	case len(unknown) > 0 && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Status != OK }):
+	case len(unknown) > 0 && !slices.ContainsFunc(r.Findings, amiss):
 		return strings.Join(unknown, " ")
 	}
 	return "Nothing wrong was seen, but not everything could be looked at, so this is no all-clear."
@@ -193,7 +193,7 @@ func doubts(c *court) string {
 func openFindings(p *Playbook, s *sights, r Report) string {
 	var parts []string
 	for i, f := range r.Findings {
-		if f.Status == Unknown && s.steps[i].blind == "" {
+		if f.Status == Unknown && !f.NotLookedAt && s.steps[i].blind == "" {
 			parts = append(parts, fmt.Sprintf("%s could not be judged: %s", p.Steps[i].Title, f.Summary))
 		}
 	}
@@ -216,12 +216,30 @@ func leftOpen(s *sights, c *court) string {
 	return "Neither shown nor ruled out: " + joinWords(ids) + "."
 }
 
-func healthy(r Report) string {
-	titles := make([]string, len(r.Findings))
-	for i, f := range r.Findings {
-		titles[i] = f.Title
+func healthy(r Report, c *court) string {
+	var looked, others, ids []string
+	for _, f := range r.Findings {
+		if f.NotLookedAt {
+			others = append(others, f.Title)
+		} else {
+			looked = append(looked, f.Title)
+		}
 	}
-	return "Nothing is wrong: " + joinWords(titles) + " are within bounds, and every known cause is ruled out."
+	for _, t := range c.in(unjudged) {
+		ids = append(ids, t.h.ID)
+	}
+	verb := "are"
+	if len(looked) == 1 {
+		verb = "is"
+	}
+	text := "Nothing is wrong: " + joinWords(looked) + " " + verb + " within bounds, and every known cause is ruled out"
+	if len(ids) > 0 {
+		text += " but for " + joinWords(ids) + ", which cannot be judged by what is to be had here"
+	}
+	if len(others) > 0 {
+		text += ". Not looked at: " + joinWords(others)
+	}
+	return text + "."
 }
 
 // full ends a sentence.

@@ -15,7 +15,8 @@ import (
 // ratio {bloom.fill_ratio}"; and with the keys of rows, each that of the first
 // row of a table: "shard {shards/failing}". A stretch in square brackets is left
 // out while a fact in it is unknown or a table has no row; elsewhere such a thing
-// reads "unknown".
+// reads "unknown". A fact that may be negative can have two words, for its two
+// signs: "the clock is {clock.offset_seconds ahead|behind}".
 type Template struct {
 	// Text is the sentence as the playbook has it, in one line.
 	Text string
@@ -63,7 +64,7 @@ func (v *vocabulary) template(text, scope string) (*Template, []slip) {
 		from = m[1]
 		switch mark := text[m[0]:m[1]]; {
 		case m[2] >= 0:
-			name := text[m[2]:m[3]]
+			name, above, below := signs(text[m[2]:m[3]])
 			isRow := strings.Contains(name, "/")
 			check := v.lookUp
 			if isRow {
@@ -72,7 +73,7 @@ func (v *vocabulary) template(text, scope string) (*Template, []slip) {
 			if s, bad := check(name, scope); bad {
 				wrong(m[2], s)
 			}
-			current.parts = append(current.parts, part{text: name, fact: !isRow, row: isRow})
+			current.parts = append(current.parts, part{text: name, fact: !isRow, row: isRow, above: above, below: below})
 		case mark == "[" && !current.optional, mark == "]" && current.optional:
 			t.stretches = append(t.stretches, current)
 			current = stretch{optional: mark == "["}
@@ -109,6 +110,15 @@ func (v *vocabulary) lookUpTable(name, scope string) (slip, bool) {
 		s.expected = "<step>/<table>, a table that the step's probe documents"
 	}
 	return s, true
+}
+
+// signs takes "fact above|below" apart; anything else is a name by itself.
+func signs(text string) (name, above, below string) {
+	name, words, _ := strings.Cut(text, " ")
+	if above, below, both := strings.Cut(words, "|"); both {
+		return name, above, below
+	}
+	return text, "", ""
 }
 
 // placeOf returns the line (from 1) and column (from 0) of an offset.
@@ -170,7 +180,7 @@ func (t *Template) fillStretch(st stretch, s *sights) (text string, complete boo
 		case p.fact:
 			var o observed
 			if o, known = s.known[p.text]; known {
-				value = FormatValue(o.Value, t.facts[p.text].Unit)
+				value = p.format(o.Value, t.facts[p.text].Unit)
 			}
 		}
 		if !known {
@@ -179,4 +189,15 @@ func (t *Template) fillStretch(st stretch, s *sights) (text string, complete boo
 		b.WriteString(value)
 	}
 	return b.String(), complete
+}
+
+// format writes the value of a fact.
+func (p part) format(v float64, unit probes.Unit) string {
+	switch {
+	case p.above == "" && p.below == "":
+		return FormatValue(v, unit)
+	case v < 0:
+		return FormatValue(-v, unit) + " " + p.below
+	}
+	return FormatValue(v, unit) + " " + p.above
 }

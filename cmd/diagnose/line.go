@@ -56,7 +56,7 @@ func (l *line) progress(ctx context.Context, in playbooks.Incident, memo webhook
 	}
 	said := soFar{Episode: in.Episode}
 	for _, f := range found { // what is said of them: the evidence is the report's
-		said.Findings = append(said.Findings, playbooks.Finding{Step: f.Step, Title: f.Title, Status: f.Status, Summary: f.Summary, Error: f.Error})
+		said.Findings = append(said.Findings, playbooks.Finding{Step: f.Step, Title: f.Title, Status: f.Status, NotLookedAt: f.NotLookedAt, Summary: f.Summary, Error: f.Error})
 	}
 	if err := remember(ctx, memo, memoSoFar, said, l.couriers()...); err != nil {
 		l.logger.WarnContext(ctx, "what was found so far is not told", "incident", in.ID, "err", err)
