@@ -28,6 +28,8 @@ type sessions interface {
 	// locks are the clauses that keep what a transaction reads as it is until it ends, against writers and against everybody.
 	// SQLite needs none: it has one writer at a time.
 	locks() (share, update string)
+	// exclude waits for the shared transactions of claims under way and keeps others from beginning until this one ends.
+	exclude(ctx context.Context, s session) error
 }
 
 // session runs statements. Placeholders are numbered in the order of their occurrence.
@@ -111,6 +113,9 @@ func (p Placement) place(ctx context.Context, shard, expect int, t RoutingTable)
 		}
 		if changed == 0 { // two made the first table at the same time
 			return ErrStaleTable
+		}
+		if err := p.db.exclude(ctx, s); err != nil {
+			return err
 		}
 		for _, bucket := range touched(old.table, t) {
 			if err := hold(ctx, s, t.holding(shard, bucket)); err != nil {

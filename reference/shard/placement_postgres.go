@@ -13,6 +13,11 @@ type postgresSessions struct{ store *Postgres }
 
 func (postgresSessions) locks() (share, update string) { return " FOR SHARE", " FOR UPDATE" }
 
+func (postgresSessions) exclude(ctx context.Context, s session) error {
+	_, err := s.exec(ctx, "SELECT pg_advisory_xact_lock($1)", placementLock)
+	return err
+}
+
 // transact runs at READ COMMITTED, the isolation that pgx leaves to the server unless the DSN says otherwise: what follows a
 // lock sees what was committed while it was waited for.
 func (p postgresSessions) transact(ctx context.Context, work func(session) error) error {

@@ -14,6 +14,8 @@ type sqliteSessions struct{ store *SQLite }
 
 func (sqliteSessions) locks() (share, update string) { return "", "" }
 
+func (sqliteSessions) exclude(context.Context, session) error { return nil }
+
 func (s sqliteSessions) transact(ctx context.Context, work func(session) error) error {
 	if err := s.store.acquireWriter(ctx); err != nil {
 		return err

@@ -39,7 +39,7 @@ type Postgres struct {
 	gate    *gate
 	tables  [SubTables]table
 	writes  [SubTables]postgresWrites
-	fresh   [SubTables]string // insert a name in a shared transaction
+	fresh   string // inserts the names of a shared transaction
 	claims  claims
 	recycle string // the query of Recyclable
 	address string
@@ -81,9 +81,9 @@ func OpenPostgres(ctx context.Context, dsn string, o PostgresOptions) (*Postgres
 		address: address(config.ConnConfig.Host, config.ConnConfig.Port),
 	}
 	for i, t := range p.tables {
-		p.writes[i], p.fresh[i] = newPostgresWrites(t.name), newInsertFresh(t.name)
+		p.writes[i] = newPostgresWrites(t.name)
 	}
-	p.recycle = recyclableQuery(p.tables)
+	p.fresh, p.recycle = newInsertFresh(p.tables), recyclableQuery(p.tables)
 	if err := p.createTables(ctx); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("open postgres: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,85 +15,101 @@ import (
 	"github.com/regpath/diagnose/reference/name"
 )
 
+// placementLock is the advisory lock that shared transactions hold together and that whoever changes a bucket holds alone. It
+// stands in for the lock on the row of each name's bucket, which would be a write to the row and to the log. The number is
+// arbitrary ("place" in ASCII).
+const placementLock = 0x706c616365
+
 // What several claims in one transaction are made of. Only what is simple is done here: names that have no row, in buckets
 // that are not on the move. A name that is not inserted is taken, recyclable, or elsewhere, which its own statement finds out.
+//
+// The lock has a statement of its own: at READ COMMITTED the one after it sees what was committed while it was waited for.
+// Claims that are one statement have seen the buckets before they could wait, and lock the rows instead; see fenceHere.
 const (
-	// $1 name, $2 user, $3 time, $4 and $5 bucket and bit; see fenceHere.
-	insertFresh = `INSERT INTO TABLE_ (username, user_id, created_at, state)
-		SELECT $1, $2, $3, CLAIMED_ FROM buckets WHERE bucket = $4 AND writes & $5 <> 0 AND noted & $5 = 0 FOR SHARE
-		ON CONFLICT (username) DO NOTHING`
-	// $1 names, $2 users, $3 times.
-	insertUsers  = "INSERT INTO users (username, user_id, created_at) SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[])"
-	insertClaims = "INSERT INTO outbox (state, username, user_id, at) SELECT CLAIMED_, * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[])"
+	beginFresh = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	lockFresh  = "SELECT pg_advisory_xact_lock_shared($1)"
+	// $1 names, $2 users, $3 times, $4 sub-tables, $5 and $6 buckets and bits. The look at the bucket is a subquery lest
+	// all buckets are read for a join.
+	insertFresh = `WITH given AS MATERIALIZED (
+			SELECT * FROM unnest($1::text[], $2::bigint[], $3::timestamptz[], $4::int[], $5::int[], $6::int[])
+				AS g (username, user_id, at, part, bucket, bit)
+			WHERE (SELECT b.writes & g.bit <> 0 AND b.noted & g.bit = 0 FROM buckets AS b WHERE b.bucket = g.bucket)
+		), PARTS_, won AS MATERIALIZED (
+			WON_
+		), owner AS (
+			INSERT INTO users (user_id, username, created_at) SELECT user_id, username, created_at FROM won
+		), event AS (
+			INSERT INTO outbox (state, username, user_id, at) SELECT CLAIMED_, username, user_id, created_at FROM won
+		) SELECT username, user_id FROM won`
+	insertFreshPart = `PART_ AS (
+			INSERT INTO TABLE_ (username, user_id, created_at, state)
+			SELECT username, user_id, at, CLAIMED_ FROM given WHERE part = NUMBER_
+			ON CONFLICT (username) DO NOTHING RETURNING username, user_id, created_at
+		)`
 )
 
-func newInsertFresh(table string) string {
-	return strings.NewReplacer("TABLE_", table, "CLAIMED_", literal(name.Claimed)).Replace(insertFresh)
+func newInsertFresh(tables [SubTables]table) string {
+	var parts, won []string
+	for i, t := range tables {
+		part := "part_" + strconv.Itoa(i)
+		parts = append(parts, strings.NewReplacer("PART_", part, "TABLE_", t.name, "NUMBER_", strconv.Itoa(i)).Replace(insertFreshPart))
+		won = append(won, "SELECT * FROM "+part)
+	}
+	whole := strings.NewReplacer("PARTS_", strings.Join(parts, ", "), "WON_", strings.Join(won, " UNION ALL ")).Replace(insertFresh)
+	return strings.ReplaceAll(whole, "CLAIMED_", literal(name.Claimed))
 }
 
-// claimFresh claims in one transaction and two round trips: first the names, then the users and the events of those it got.
-// After any failure but one whose outcome is open nothing is settled.
+// claimFresh claims in one transaction and one round trip. After any failure but one whose outcome is open nothing is settled.
 func (p *Postgres) claimFresh(ctx context.Context, conn *pgxpool.Conn, taken []*waiting) []outcome {
 	out := make([]outcome, len(taken))
-	if err := p.insertNames(ctx, conn, taken, out); err != nil {
+	won, err := p.insertFresh(ctx, conn, taken)
+	if err != nil {
 		rollBack(ctx, conn)
-		return make([]outcome, len(taken))
+		// An error that the database tells, and lives on, has undone the transaction.
+		if told := (*pgconn.PgError)(nil); errors.As(err, &told) && told.Severity == "ERROR" {
+			return out
+		}
 	}
-	if open, err := insertOwners(ctx, conn, taken, out); err != nil {
-		rollBack(ctx, conn)
-		for i := range out {
-			if out[i].settled && open {
-				out[i] = outcome{settled: true, err: err}
-			} else {
-				out[i] = outcome{}
-			}
+	for i, w := range taken {
+		key := winner{w.Name, w.UserID}
+		switch {
+		case err != nil:
+			out[i] = outcome{settled: true, err: fmt.Errorf("claim: %w", err)}
+		case won[key]:
+			out[i] = outcome{settled: true, won: true}
+			delete(won, key) // of two that are the same one has won
 		}
 	}
 	return out
 }
 
-// insertNames begins the transaction and marks as settled and won what was inserted.
-func (p *Postgres) insertNames(ctx context.Context, conn *pgxpool.Conn, taken []*waiting, out []outcome) error {
-	var b pgx.Batch
-	b.Queue("BEGIN")
-	for _, w := range taken {
-		bucket, bit := place(w.Name)
-		b.Queue(p.fresh[SubTable(w.Name)], w.Name, w.UserID, w.At, bucket, bit)
-	}
-	results := conn.SendBatch(ctx, &b)
-	_, err := results.Exec()
-	for i := 0; i < len(taken) && err == nil; i++ {
-		var tag pgconn.CommandTag
-		tag, err = results.Exec()
-		if tag.RowsAffected() > 0 {
-			out[i] = outcome{settled: true, won: true}
-		}
-	}
-	return errors.Join(err, results.Close())
+// winner is a name with its owner.
+type winner struct {
+	name string
+	user int64
 }
 
-// insertOwners adds the users and the events and commits. Open means that nobody knows whether it did.
-func insertOwners(ctx context.Context, conn *pgxpool.Conn, taken []*waiting, out []outcome) (open bool, err error) {
-	var names []string
-	var users []int64
-	var times []time.Time
+// insertFresh tells which claims it has committed. After an error that the database did not tell, nobody knows.
+func (p *Postgres) insertFresh(ctx context.Context, conn *pgxpool.Conn, taken []*waiting) (map[winner]bool, error) {
+	n := len(taken)
+	names, users, times := make([]string, n), make([]int64, n), make([]time.Time, n)
+	parts, buckets, bits := make([]int32, n), make([]int32, n), make([]int32, n)
 	for i, w := range taken {
-		if out[i].won {
-			names, users, times = append(names, w.Name), append(users, w.UserID), append(times, w.At)
-		}
+		names[i], users[i], times[i], parts[i] = w.Name, w.UserID, w.At, int32(SubTable(w.Name))
+		bucket, bit := place(w.Name)
+		buckets[i], bits[i] = int32(bucket), int32(bit)
 	}
+	won := make(map[winner]bool, n)
 	var b pgx.Batch
-	if len(names) > 0 {
-		b.Queue(insertUsers, names, users, times)
-		b.Queue(strings.ReplaceAll(insertClaims, "CLAIMED_", literal(name.Claimed)), names, users, times)
-	}
+	b.Queue(beginFresh)
+	b.Queue(lockFresh, placementLock)
+	b.Queue(p.fresh, names, users, times, parts, buckets, bits).Query(func(rows pgx.Rows) error {
+		var one winner
+		_, err := pgx.ForEachRow(rows, []any{&one.name, &one.user}, func() error { won[one] = true; return nil })
+		return err
+	})
 	b.Queue("COMMIT")
-	if err = conn.SendBatch(ctx, &b).Close(); err == nil {
-		return false, nil
-	}
-	// An error that the database tells, and lives on, has undone the transaction.
-	var told *pgconn.PgError
-	return !errors.As(err, &told) || told.Severity != "ERROR", fmt.Errorf("claim: %w", err)
+	return won, conn.SendBatch(ctx, &b).Close()
 }
 
 // rollBack ends a transaction that failed. If it cannot, the pool closes the connection, which does the same.

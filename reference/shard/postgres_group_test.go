@@ -3,11 +3,14 @@ package shard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/regpath/diagnose/reference/local"
 	"github.com/regpath/diagnose/reference/shard"
@@ -16,10 +19,11 @@ import (
 // TestSharedClaims crowds two instances of one shard, so that claims share transactions.
 func TestSharedClaims(t *testing.T) {
 	t.Parallel()
-	pg := startPostgres(t, 3)
+	pg := startPostgres(t, 5)
 	t.Run("race", func(t *testing.T) { checkSharedRace(t, pg) })
 	t.Run("spoilt", func(t *testing.T) { checkSpoilt(t, pg) })
 	t.Run("starved", func(t *testing.T) { checkStarved(t, pg) })
+	t.Run("moved", func(t *testing.T) { checkMovedUnderClaims(t, pg) })
 }
 
 func openAt(t *testing.T, dsn string, pool int) *shard.Postgres {
@@ -125,5 +129,97 @@ func checkStarved(t *testing.T, pg *local.Postgres) {
 	}
 	if got := allNames(t, s); len(got) != 1 {
 		t.Errorf("names = %q, want none of those that starved", got)
+	}
+}
+
+// checkMovedUnderClaims moves a bucket while two claims for it are in a transaction that has looked at the bucket and does not
+// get on. The move must wait for them: their names would be left where nobody looks.
+func checkMovedUnderClaims(t *testing.T, pg *local.Postgres) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const bucket = 5 // the first half of the buckets is the first shard's
+	var names []string
+	for i := 0; len(names) < 2; i++ {
+		if n := "moved" + strconv.Itoa(i); shard.Bucket(n) == bucket {
+			names = append(names, n)
+		}
+	}
+	open := func(pool int) *shard.Cluster {
+		stores := make([]shard.Store, 2)
+		for i := range stores {
+			s, err := shard.OpenPostgres(ctx, pg.DSN(3+i), shard.PostgresOptions{PoolSize: pool})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stores[i] = s
+		}
+		c, err := shard.OpenCluster(ctx, stores, shard.DefaultRoutingTable(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	claims, mover := open(1), open(2)
+	raw, err := pgx.Connect(ctx, pg.DSN(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it was only in the way
+	waits := func(lock string) bool {
+		var some bool
+		if err := raw.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = $1 AND NOT granted)", lock).Scan(&some); err != nil {
+			t.Fatal(err)
+		}
+		return some
+	}
+
+	// Somebody inserts one of the names and does not commit.
+	if _, err := raw.Exec(ctx, "BEGIN"); err != nil {
+		t.Fatal(err)
+	}
+	insert := fmt.Sprintf("INSERT INTO names_%02d (username, user_id, created_at) VALUES ($1, 9, $2)", shard.SubTable(names[0]))
+	if _, err := raw.Exec(ctx, insert, names[0], epoch); err != nil {
+		t.Fatal(err)
+	}
+	store := claims.Store(0).(*shard.Postgres)
+	giveBack, err := store.Hold(ctx) // so that both claims are there before there is a connection
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i, n := range names {
+		all.Go(func() {
+			if won, err := claims.Claim(ctx, shard.Claim{Name: n, UserID: int64(i + 1), At: epoch}); !won || err != nil {
+				t.Errorf("Claim = %t, %v", won, err)
+			}
+		})
+	}
+	eventually(t, func() bool { return store.Pool().Pending == len(names) })
+	giveBack()
+	eventually(t, func() bool { return waits("transactionid") })
+	moved := make(chan struct{})
+	all.Go(func() {
+		defer close(moved)
+		if _, err := mover.Reshard(ctx, bucket, 1); err != nil {
+			t.Errorf("Reshard = %v", err)
+		}
+	})
+	eventually(t, func() bool {
+		select {
+		case <-moved:
+			return true
+		default:
+			return waits("advisory")
+		}
+	})
+	if _, err := raw.Exec(ctx, "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	all.Wait()
+	for i, n := range names {
+		if row, found, err := mover.Lookup(ctx, n); !found || err != nil || row.UserID != int64(i+1) {
+			t.Errorf("after the move Lookup = %+v, %t, %v, want user %d", row, found, err, i+1)
+		}
 	}
 }
