@@ -13,14 +13,15 @@ import (
 const DeleteAgainAfter = 500 * time.Millisecond
 
 // Claimed sets the exact marker of name after its registration and tells every
-// instance, in one step. After an error the news are owed, and the next Sweep of
-// this Redis tells them.
+// instance, in one step. It shares that step with those who come at the same
+// time, whatever becomes of ctx. After an error the news are owed, and the next
+// Sweep of this Redis tells them.
 func (r *Redis) Claimed(ctx context.Context, name string) error {
-	err := r.do(ctx, 1, func(ctx context.Context, c *redis.Client) error {
-		return r.scripts.claim.Run(ctx, c, []string{keyPrefix + name, newsKey},
-			name, valueTaken, takenTTL().Milliseconds(), newsLength).Err()
-	})
-	if err != nil {
+	c := &claim{name: name, since: time.Now(), told: make(chan error, 1)}
+	if r.claims.join(c) {
+		go r.tellAll(context.WithoutCancel(ctx))
+	}
+	if err := <-c.told; err != nil {
 		r.owed.addClaim(name)
 		return fmt.Errorf("set taken marker: %w", err)
 	}

@@ -52,6 +52,7 @@ type Redis struct {
 	busy                               atomic.Int64 // nanoseconds
 
 	scripts scripts
+	claims  claims
 	owed    owed
 }
 

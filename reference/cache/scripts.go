@@ -31,10 +31,12 @@ func newScripts() scripts {
 			if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 			redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
 			return 1`),
-		// The entry, the news; the name, the value, its TTL, the length of the news.
+		// The news, entries; the value, the length of the news, then the name of each entry and its TTL.
 		claim: redis.NewScript(`
-			redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
-			redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[4], '*', 'name', ARGV[1], 'is', '` + newsTaken + `')
+			for i = 2, #KEYS do
+				redis.call('SET', KEYS[i], ARGV[1], 'PX', ARGV[2 * i])
+				redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'name', ARGV[2 * i - 1], 'is', '` + newsTaken + `')
+			end
 			return 1`),
 		// The entry, the news, the second deletes, the hot names; the name, when to delete again, the length of the news.
 		release: redis.NewScript(`
