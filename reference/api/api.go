@@ -179,6 +179,18 @@ type registration struct {
 	Answer  string  `json:"answer"`
 }
 
+func readRegistration(w http.ResponseWriter, r *http.Request) (out registration, err error) {
+	body, err := readBody(w, r, maxRegisterBody)
+	if err != nil {
+		return out, err
+	}
+	if n, plain := plainName(body); plain {
+		return registration{Name: &n}, nil
+	}
+	err = parse(body, &out)
+	return out, err
+}
+
 func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	code, tag := s.answerRegister(w, r)
@@ -186,8 +198,8 @@ func (s *Server) serveRegister(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) answerRegister(w http.ResponseWriter, r *http.Request) (code int, outcome string) {
-	var body registration
-	if err := decode(w, r, maxRegisterBody, &body); err != nil {
+	body, err := readRegistration(w, r)
+	if err != nil {
 		return fail(w, err), "invalid"
 	}
 	if body.Name == nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // badRequest is an error whose text is the client's fault and the client's to
@@ -23,35 +24,67 @@ var errTooLarge = errors.New("request body is too large")
 // decode reads one JSON document of at most limit bytes into v, strictly: what
 // two readers could understand in two ways is refused.
 func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
-	if h := r.Header.Get("Content-Type"); h != "" {
+	body, err := readBody(w, r, limit)
+	if err != nil {
+		return err
+	}
+	return parse(body, v)
+}
+
+// errUnexpected is all that is said of a body that cannot be read.
+const errUnexpected = badRequest("request body is not the JSON expected")
+
+// readBody reads a body that may be JSON.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if h := r.Header.Get("Content-Type"); h != "" && h != "application/json" {
 		if kind, _, err := mime.ParseMediaType(h); err != nil || kind != "application/json" {
-			return badRequest("content type must be application/json")
+			return nil, badRequest("content type must be application/json")
 		}
 	}
-	const unexpected = badRequest("request body is not the JSON expected")
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
-		return fmt.Errorf("%w: at most %d bytes are allowed", errTooLarge, large.Limit)
+		return nil, fmt.Errorf("%w: at most %d bytes are allowed", errTooLarge, large.Limit)
 	}
 	if err != nil {
-		return unexpected
+		return nil, errUnexpected
 	}
+	return body, nil
+}
+
+// parse reads the one JSON document in body into v.
+func parse(body []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if d.Decode(v) != nil {
-		return unexpected
+		return errUnexpected
 	}
 	end := d.InputOffset()
 	switch _, err := d.Token(); {
 	case err == nil:
 		return badRequest("request body holds more than one JSON document")
 	case !errors.Is(err, io.EOF):
-		return unexpected
+		return errUnexpected
 	}
 	if repeats(body[:end]) {
 		return badRequest("request body names a field twice")
 	}
 	return nil
+}
+
+// plainName returns the name of a registration that has nothing else, spelt the
+// one way that nearly all are. Everything else is for parse.
+func plainName(body []byte) (name string, ok bool) {
+	const before, after = `{"name":"`, `"}`
+	if len(body) < len(before)+len(after) || string(body[:len(before)]) != before || string(body[len(body)-len(after):]) != after {
+		return "", false
+	}
+	body = body[len(before) : len(body)-len(after)]
+	for _, c := range body {
+		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			return "", false
+		}
+	}
+	return string(body), true
 }
 
 // repeats says whether an object, which is valid JSON, has two fields that

@@ -58,3 +58,20 @@ func fields(t *testing.T, body string) (n int) {
 		}
 	}
 }
+
+// FuzzPlainName pins that the short way reads what the long way does.
+func FuzzPlainName(f *testing.F) {
+	for _, s := range []string{`{"name":"abc"}`, `{"name":""}`, `{"name":"}`, `{"name":"a"b"}`, `{"name":"a\"}`, `{"name":"a","mobile":"b"}`, "{\"name\":\"a\nb\"}", `{"name":"é"}`, "{\"name\":\"\x7f\"}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		n, ok := plainName([]byte(body))
+		if !ok {
+			return
+		}
+		var v registration
+		if err := parse([]byte(body), &v); err != nil || v.Name == nil || *v.Name != n || v != (registration{Name: v.Name}) {
+			t.Errorf("plainName(%q) = %q, parse reads %+v, %v", body, n, v, err)
+		}
+	})
+}
