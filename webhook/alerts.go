@@ -47,21 +47,42 @@ func newAlertBody(a playbooks.Alert) alertBody {
 	return alertBody{Labels: take(a.Labels), Annotations: take(a.Annotations), GeneratorURL: clip(a.GeneratorURL, maxValueBytes)}
 }
 
-// sightings loads what is known of an incident's alerts.
-func sightings(ctx context.Context, tx *sql.Tx, incident string) (map[string]sighting, error) {
-	seen := map[string]sighting{}
-	err := each(ctx, tx, func(scan func(...any) error) error {
+// known loads what is known of an incident's alerts, for a message.
+func known(ctx context.Context, tx *sql.Tx, incident string, m *Message) (*roll, error) {
+	r := &roll{named: map[string]sighting{}}
+	list, err := json.Marshal(fingerprints(m))
+	if err != nil {
+		return nil, fmt.Errorf("list alerts: %w", err)
+	}
+	err = each(ctx, tx, func(scan func(...any) error) error {
 		var fp, starts, ends string
 		var s sighting
-		err := scan(&fp, &s.firing, &starts, &ends, &s.kept)
+		var all, firing, kept int
+		err := scan(&fp, &s.firing, &starts, &ends, &s.kept, &all, &firing, &kept)
+		if fp == "" { // the row of the counts
+			r.others, r.othersFiring, r.othersKept = all, firing, kept
+			return err
+		}
 		s.starts, s.ends = fromStamp(starts), fromStamp(ends)
-		seen[fp] = s
+		r.named[fp] = s
 		return err
-	}, `SELECT fingerprint, firing, starts_at, ends_at, body IS NOT NULL FROM alerts WHERE incident = $1`, incident)
+	}, `SELECT fingerprint, firing, starts_at, ends_at, body IS NOT NULL, 0, 0, 0 FROM alerts
+			WHERE incident = $1 AND fingerprint IN (SELECT value FROM json_each($2))
+		UNION ALL SELECT '', FALSE, '', '', FALSE, count(*), count(*) FILTER (WHERE firing), count(body) FROM alerts WHERE incident = $1`,
+		incident, string(list))
 	if err != nil {
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
-	return seen, nil
+	for _, s := range r.named {
+		r.others--
+		if s.firing {
+			r.othersFiring--
+		}
+		if s.kept {
+			r.othersKept--
+		}
+	}
+	return r, nil
 }
 
 // ends loads the latest known ends of a message's alerts.
@@ -108,26 +129,22 @@ func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]time
 		`ON CONFLICT (fingerprint) DO UPDATE SET ends_at = excluded.ends_at, seen_at = excluded.seen_at WHERE ended.ends_at < excluded.ends_at`, rows)
 }
 
-// saveAlerts stores the sightings that changed, within the bounds.
-func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen map[string]sighting, d delta) error {
-	kept := 0
-	for _, s := range seen {
-		if s.kept {
-			kept++
-		}
-	}
+// alertRows spells the sightings that changed, within the bounds, for saveAlerts;
+// what is kept of them is counted in the incident.
+func alertRows(in *incident, m *Message, known *roll, d delta) ([][]any, error) {
+	kept := known.kept()
 	var rows [][]any
 	// In the order of the message: which bodies are kept must not be chance.
 	for i, a := range m.Alerts {
 		if j, ok := d.touched[a.Fingerprint]; !ok || j != i {
 			continue
 		}
-		s := seen[a.Fingerprint]
+		s := known.named[a.Fingerprint]
 		var body []byte
 		if s.kept || kept < maxKept && in.keptBytes < maxKeptBytes {
 			var err error
 			if body, err = json.Marshal(newAlertBody(a)); err != nil {
-				return fmt.Errorf("spell alert: %w", err)
+				return nil, fmt.Errorf("spell alert: %w", err)
 			}
 			if !s.kept {
 				kept++
@@ -136,6 +153,11 @@ func saveAlerts(ctx context.Context, tx *sql.Tx, in *incident, m *Message, seen 
 		}
 		rows = append(rows, []any{in.id, a.Fingerprint, s.firing, toStamp(s.starts), toStamp(s.ends), body})
 	}
+	return rows, nil
+}
+
+// saveAlerts stores what alertRows has spelt.
+func saveAlerts(ctx context.Context, tx *sql.Tx, rows [][]any) error {
 	return insert(ctx, tx, "alerts", "incident, fingerprint, firing, starts_at, ends_at, body", `ON CONFLICT (incident, fingerprint) DO UPDATE
 		SET firing = excluded.firing, starts_at = excluded.starts_at, ends_at = excluded.ends_at, body = coalesce(excluded.body, alerts.body)
 		WHERE alerts.firing <> excluded.firing OR alerts.starts_at <> excluded.starts_at OR alerts.ends_at <> excluded.ends_at

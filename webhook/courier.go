@@ -1,8 +1,10 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -74,22 +76,40 @@ type deliveryArgs struct {
 // Kind implements river.JobArgs.
 func (deliveryArgs) Kind() string { return "delivery" }
 
-// announce makes sure that the couriers carry the incident once more.
-func (in *Inbox) announce(ctx context.Context, tx *sql.Tx, id string, couriers ...string) error {
-	for _, courier := range couriers {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO deliveries (incident, courier, wanted, since) VALUES ($1, $2, 1, $3)
-			ON CONFLICT (incident, courier) DO UPDATE SET since = CASE WHEN deliveries.done < deliveries.wanted THEN deliveries.since ELSE excluded.since END,
-				wanted = deliveries.wanted + 1, attempts = 0`,
-			id, courier, toStamp(in.opts.Now())); err != nil {
-			return fmt.Errorf("note delivery by %s: %w", courier, err)
-		}
+// announce makes sure that the couriers carry the incident once more. It returns
+// the queues that are to be woken after tx.
+func (in *Inbox) announce(ctx context.Context, tx *sql.Tx, id string, couriers ...string) ([]string, error) {
+	if len(couriers) == 0 {
+		return nil, nil
 	}
-	return in.enqueueDeliveries(ctx, tx, id, couriers...)
+	list, err := json.Marshal(couriers)
+	if err != nil {
+		return nil, fmt.Errorf("list couriers: %w", err)
+	}
+	// What is still to be delivered, and has not failed, certainly has a job.
+	var idle []string
+	err = each(ctx, tx, func(scan func(...any) error) error {
+		var courier string
+		var waits bool
+		err := scan(&courier, &waits)
+		if !waits {
+			idle = append(idle, courier)
+		}
+		return err
+	}, `INSERT INTO deliveries (incident, courier, wanted, since) SELECT $1, value, 1, $2 FROM json_each($3) WHERE TRUE
+		ON CONFLICT (incident, courier) DO UPDATE SET since = CASE WHEN deliveries.done < deliveries.wanted THEN deliveries.since ELSE excluded.since END,
+			wanted = deliveries.wanted + 1, attempts = 0
+		RETURNING courier, done < wanted - 1 AND error = ''`,
+		id, toStamp(in.opts.Now()), string(list))
+	if err != nil {
+		return nil, fmt.Errorf("note delivery: %w", err)
+	}
+	return in.enqueueDeliveries(ctx, tx, id, idle...)
 }
 
 // enqueueDeliveries makes sure that each of the couriers has a job for the
-// incident that is not finished.
-func (in *Inbox) enqueueDeliveries(ctx context.Context, tx *sql.Tx, id string, couriers ...string) error {
+// incident that is not finished. It returns the queues that have a new one.
+func (in *Inbox) enqueueDeliveries(ctx context.Context, tx *sql.Tx, id string, couriers ...string) ([]string, error) {
 	jobs := make([]river.InsertManyParams, 0, len(couriers))
 	for _, courier := range couriers {
 		jobs = append(jobs, river.InsertManyParams{Args: deliveryArgs{Incident: id, Courier: courier}, InsertOpts: &river.InsertOpts{
@@ -97,12 +117,19 @@ func (in *Inbox) enqueueDeliveries(ctx context.Context, tx *sql.Tx, id string, c
 		}})
 	}
 	if len(jobs) == 0 {
-		return nil
+		return nil, nil
 	}
-	if _, err := in.client.InsertManyTx(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("enqueue deliveries: %w", err)
+	results, err := in.client.InsertManyTx(ctx, tx, jobs)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue deliveries: %w", err)
 	}
-	return nil
+	var queues []string
+	for _, r := range results {
+		if !r.UniqueSkippedAsDuplicate {
+			queues = append(queues, r.Job.Queue)
+		}
+	}
+	return queues, nil
 }
 
 // once keeps a second job with the same arguments out until the first is done.
@@ -146,9 +173,9 @@ func (in *Inbox) redeliver(ctx context.Context) error {
 		return fmt.Errorf("list deliveries under way: %w", err)
 	}
 	for part := range slices.Chunk(slices.Collect(maps.Keys(idle)), reclaimedAtOnce) {
-		if err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		if err := in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			for _, d := range part {
-				if err := in.enqueueDeliveries(ctx, tx, d.Incident, d.Courier); err != nil {
+				if _, err := in.enqueueDeliveries(ctx, tx, d.Incident, d.Courier); err != nil {
 					return err
 				}
 			}
@@ -227,7 +254,7 @@ func (w *courierWorker) Work(ctx context.Context, job *river.Job[deliveryArgs]) 
 func (w *courierWorker) begin(ctx context.Context, args deliveryArgs) (playbooks.Incident, delivery, error) {
 	var in playbooks.Incident
 	var d delivery
-	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := w.inbox.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var since string
 		if err := tx.QueryRowContext(ctx, `UPDATE deliveries SET attempts = attempts + 1 WHERE incident = $1 AND courier = $2
 			RETURNING wanted, attempts, since`, args.Incident, args.Courier).Scan(&d.wanted, &d.attempts, &since); err != nil {
@@ -260,9 +287,12 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 	defer cancel()
 	seen, text := d.wanted, ""
 	if why != nil {
-		seen, text = 0, storable(why.Error(), 500)
+		// Never empty: it says that there is no job any more.
+		seen, text = 0, cmp.Or(storable(why.Error(), 500), "not deliverable")
 	}
-	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	var queues []string
+	err := w.inbox.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		queues = nil
 		if err := complete(ctx, tx, job); err != nil {
 			return err
 		}
@@ -276,12 +306,14 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 		if wanted == d.wanted {
 			return nil
 		}
-		return w.inbox.enqueueDeliveries(ctx, tx, job.Args.Incident, job.Args.Courier)
+		var err error
+		queues, err = w.inbox.enqueueDeliveries(ctx, tx, job.Args.Incident, job.Args.Courier)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("finish delivery: %w", err)
 	}
-	w.inbox.wake(queueOf(job.Args.Courier))
+	w.inbox.wake(queues...)
 	return nil
 }
 

@@ -25,6 +25,38 @@ type sighting struct {
 	kept bool
 }
 
+// roll is what is known of the alerts of an incident.
+type roll struct {
+	// named are those that a message is about.
+	named map[string]sighting
+	// of the others only counts are known: an incident may have thousands.
+	others, othersFiring, othersKept int
+}
+
+// size is how many alerts are tracked.
+func (r *roll) size() int { return len(r.named) + r.others }
+
+// fires reports whether any alert fires.
+func (r *roll) fires() bool {
+	for _, s := range r.named {
+		if s.firing {
+			return true
+		}
+	}
+	return r.othersFiring > 0
+}
+
+// kept is how many alerts have their labels and annotations in the store.
+func (r *roll) kept() int {
+	n := r.othersKept
+	for _, s := range r.named {
+		if s.kept {
+			n++
+		}
+	}
+	return n
+}
+
 // delta is what a message changes.
 type delta struct {
 	// fates has one entry for each alert of the message.
@@ -42,20 +74,20 @@ type delta struct {
 	current bool
 }
 
-// fold works out what m changes for an incident of which seen is known, and
-// brings seen up to date; seen is empty when no incident is open. ended holds
+// fold works out what m changes for an incident of whose alerts known is known,
+// and brings that up to date; it is empty when no incident is open. ended holds
 // the latest known end of each alert, from any episode; it is brought up to
 // date too. At most limit alerts are tracked. It does no I/O.
-func fold(m *Message, seen map[string]sighting, ended map[string]time.Time, now time.Time, limit int) delta {
+func fold(m *Message, known *roll, ended map[string]time.Time, now time.Time, limit int) delta {
 	d := delta{fates: make([]fate, len(m.Alerts)), touched: map[string]int{}}
 	anyFiring := false
 	for i, a := range m.Alerts {
-		was, known := seen[a.Fingerprint]
+		was, seen := known.named[a.Fingerprint]
 		var is sighting
 		if a.Firing {
 			d.fates[i], is = foldFiring(a, was, ended[a.Fingerprint])
 		} else {
-			d.fates[i], is = foldResolved(a, was, known, ended[a.Fingerprint])
+			d.fates[i], is = foldResolved(a, was, seen, ended[a.Fingerprint])
 		}
 		if !a.Firing && d.fates[i] != fateStale {
 			// An end in the future would make old news of the next episode.
@@ -73,13 +105,13 @@ func fold(m *Message, seen map[string]sighting, ended map[string]time.Time, now 
 		d.current = true
 		anyFiring = anyFiring || a.Firing
 		switch {
-		case !known && len(seen) >= limit:
+		case !seen && known.size() >= limit:
 			if a.Firing {
 				d.untracked++
 			}
 			continue
-		case is != was || !known:
-			seen[a.Fingerprint] = is
+		case is != was || !seen:
+			known.named[a.Fingerprint] = is
 			d.touched[a.Fingerprint] = i
 		case was.kept:
 			d.touched[a.Fingerprint] = i // its annotations may have changed
@@ -91,7 +123,7 @@ func fold(m *Message, seen map[string]sighting, ended map[string]time.Time, now 
 	if !d.current || anyFiring {
 		return d
 	}
-	d.closes = m.Reason == reasonAllResolved || m.Hidden == 0 && !fires(seen)
+	d.closes = m.Reason == reasonAllResolved || m.Hidden == 0 && !known.fires()
 	return d
 }
 
@@ -114,8 +146,8 @@ func foldFiring(a playbooks.Alert, s sighting, end time.Time) (fate, sighting) {
 }
 
 // foldResolved judges a resolved alert: s is what is known of it in the open
-// incident, if known, and end its latest end, from any episode.
-func foldResolved(a playbooks.Alert, s sighting, known bool, end time.Time) (fate, sighting) {
+// incident, if it was seen, and end its latest end, from any episode.
+func foldResolved(a playbooks.Alert, s sighting, seen bool, end time.Time) (fate, sighting) {
 	switch {
 	case s.firing && !a.EndsAt.IsZero() && a.EndsAt.Before(s.starts):
 		return fateStale, s // the end of the episode before
@@ -125,7 +157,7 @@ func foldResolved(a playbooks.Alert, s sighting, known bool, end time.Time) (fat
 			s.starts = a.StartsAt
 		}
 		return fateResolved, s
-	case known:
+	case seen:
 		return fateRepeated, s
 	case !end.IsZero() && !endOf(a).After(end):
 		return fateStale, s // of an episode that is over
@@ -141,14 +173,4 @@ func endOf(a playbooks.Alert) time.Time {
 		return a.StartsAt
 	}
 	return a.EndsAt
-}
-
-// fires reports whether any alert fires.
-func fires(seen map[string]sighting) bool {
-	for _, s := range seen {
-		if s.firing {
-			return true
-		}
-	}
-	return false
 }

@@ -57,12 +57,12 @@ func FuzzDecode(f *testing.F) {
 		if got, want := fingerprints(&again), fingerprints(&m); !reflect.DeepEqual(got, want) {
 			t.Fatalf("sent again: alerts %v, want %v", got, want)
 		}
-		seen, ended := map[string]sighting{}, map[string]time.Time{}
+		seen, ended := &roll{named: map[string]sighting{}}, map[string]time.Time{}
 		if d := fold(&m, seen, ended, noon(), maxTracked); d.closes && !d.current {
 			t.Fatalf("closes by old news: %+v", d)
 		}
 		// An alert that is in there twice, fired and ended, may go on changing.
-		if len(seen) == len(m.Alerts) {
+		if seen.size() == len(m.Alerts) {
 			if d := fold(&m, seen, ended, noon(), maxTracked); d.news {
 				t.Fatalf("news in a repetition: %+v", d)
 			}

@@ -18,6 +18,14 @@ const (
 	// maxGroup is how many changes share a transaction at most: what the last of
 	// them takes is what the first one waits.
 	maxGroup = 128
+	// maxPatient is how many patient changes at most go into a transaction while there
+	// are others.
+	maxPatient = 4
+	// lull is how long after the last change that somebody waited for more of them are
+	// to be expected: who has his answer sends the next one.
+	lull = 20 * time.Millisecond
+	// breath is what patient changes wait for those then.
+	breath = time.Millisecond
 	// groupPatience ends a group that has fewer, but dear ones: those that wait
 	// behind it go into the next one. Were they bound to go through together or not
 	// at all, a load too large for one transaction would never get through.
@@ -40,7 +48,9 @@ type change struct {
 	// caller is for the values in it only: River keeps its client there.
 	caller context.Context
 	do     func(ctx context.Context, tx *sql.Tx) error
-	err    error
+	// patient says that no sender waits for it: others go first.
+	patient bool
+	err     error
 	// taken is set by whoever decides on the change: the committer that puts it
 	// into a transaction, or its caller who waits no longer.
 	taken atomic.Bool
@@ -51,18 +61,28 @@ type change struct {
 // committer is the only writer of the store in this process beside River. To make a commit
 // durable takes the disk as long for one change as for a hundred: so those that
 // come during one commit share the next. Each has a savepoint of its own, and
-// fails or is kept for itself.
+// fails or is kept for itself. There are two lines, so that in a storm the work on it
+// does not hold up the answers: but some of that goes through with every transaction.
 type committer struct {
 	begin func(context.Context) (*sql.Tx, error)
-	// mu keeps waiting from being closed while somebody sends.
-	mu      sync.RWMutex
-	closed  bool
-	waiting chan *change
-	done    chan struct{}
+	// whole says that no statement is cut off by the end of the group's time, only the
+	// transaction after it: SQLite, whose statements are short, takes longer to watch for
+	// that than to carry most of them out.
+	whole bool
+	// mu keeps the lines from being closed while somebody sends.
+	mu               sync.RWMutex
+	closed           bool
+	waiting, patient chan *change
+	done             chan struct{}
+	// asked is when somebody last waited for a change; it is run's.
+	asked time.Time
 }
 
-func newCommitter(begin func(context.Context) (*sql.Tx, error)) *committer {
-	c := &committer{begin: begin, waiting: make(chan *change, maxWaiting), done: make(chan struct{})}
+func newCommitter(begin func(context.Context) (*sql.Tx, error), whole bool) *committer {
+	c := &committer{
+		begin: begin, whole: whole, done: make(chan struct{}),
+		waiting: make(chan *change, maxWaiting), patient: make(chan *change, maxWaiting),
+	}
 	go c.run()
 	return c
 }
@@ -72,11 +92,11 @@ func (c *committer) behind() bool { return len(c.waiting) == cap(c.waiting) }
 
 // commit has do run in a transaction: all of it is durable when commit returns
 // nil, and nothing of it otherwise. The context that do gets has the values of ctx
-// and ends with the group's time: one caller who leaves must not break what is
+// and ends with the group's time at the earliest: one caller who leaves must not break what is
 // others' too. The end of ctx takes the change back if it still waits for its
 // transaction.
-func (c *committer) commit(ctx context.Context, do func(context.Context, *sql.Tx) error) error {
-	ch := &change{caller: ctx, do: do, settled: make(chan struct{})}
+func (c *committer) commit(ctx context.Context, patient bool, do func(context.Context, *sql.Tx) error) error {
+	ch := &change{caller: ctx, do: do, patient: patient, settled: make(chan struct{})}
 	if err := c.send(ctx, ch); err != nil {
 		return err
 	}
@@ -97,8 +117,12 @@ func (c *committer) send(ctx context.Context, ch *change) error {
 	if c.closed {
 		return errStoreClosed
 	}
+	line := c.waiting
+	if ch.patient {
+		line = c.patient
+	}
 	select {
-	case c.waiting <- ch:
+	case line <- ch:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the store: %w", ctx.Err())
@@ -113,16 +137,44 @@ func (c *committer) close() {
 	c.mu.Unlock()
 	if !already {
 		close(c.waiting)
+		close(c.patient)
 	}
 	<-c.done
 }
 
 func (c *committer) run() {
 	defer close(c.done)
-	for first := range c.waiting {
-		c.transact(first)
+	waiting, patient := c.waiting, c.patient
+	for waiting != nil || patient != nil {
+		if c.storm() {
+			select {
+			case first, ok := <-waiting:
+				if ok {
+					c.transact(first)
+					continue
+				}
+			case <-time.After(breath):
+			}
+		}
+		select {
+		case first, ok := <-waiting:
+			if !ok {
+				waiting = nil
+				continue
+			}
+			c.transact(first)
+		case first, ok := <-patient:
+			if !ok {
+				patient = nil
+				continue
+			}
+			c.transact(first)
+		}
 	}
 }
+
+// storm reports whether somebody has waited for a change just now.
+func (c *committer) storm() bool { return time.Since(c.asked) < lull }
 
 // transact puts first and what waits behind it into one transaction.
 func (c *committer) transact(first *change) {
@@ -136,21 +188,30 @@ func (c *committer) transact(first *change) {
 		}
 		return
 	}
-	var group []*change
+	statements := ctx
+	if c.whole {
+		statements = context.WithoutCancel(ctx)
+	}
+	g := batch{begun: time.Now()}
 	defer func() {
-		for _, ch := range group {
+		for _, ch := range g.changes {
 			close(ch.settled)
 		}
 	}()
-	begun, kept := time.Now(), 0
-	for ch := first; ch != nil; ch = c.next(len(group), begun) {
+	kept := 0
+	for ch := first; ch != nil; ch = c.next(&g) {
 		// Only now, when its turn has come: until then its caller may still go away.
 		if !ch.taken.CompareAndSwap(false, true) {
 			continue
 		}
-		group = append(group, ch)
-		if ch.err = within(valued{ctx, ch.caller}, tx, ch.do); errors.Is(ch.err, errGroupBroken) {
-			failAll(group, errors.Join(ch.err, rollback(tx)))
+		g.changes = append(g.changes, ch)
+		if ch.patient {
+			g.patient++
+		} else {
+			c.asked = time.Now()
+		}
+		if ch.err = within(valued{statements, ch.caller}, tx, ch.do); errors.Is(ch.err, errGroupBroken) {
+			failAll(g.changes, errors.Join(ch.err, rollback(tx)))
 			return
 		}
 		if ch.err == nil {
@@ -159,23 +220,40 @@ func (c *committer) transact(first *change) {
 	}
 	if kept == 0 {
 		if err := rollback(tx); err != nil {
-			failAll(group, err)
+			failAll(g.changes, err)
 		}
 		return
 	}
 	if err := tx.Commit(); err != nil {
-		failAll(group, fmt.Errorf("commit: %w", err))
+		failAll(g.changes, fmt.Errorf("commit: %w", err))
 	}
 }
 
-// next takes one more change for a group that has so many since begun, or nil: no
-// one waits, or it is enough for one transaction.
-func (c *committer) next(have int, begun time.Time) *change {
-	if have == maxGroup || time.Since(begun) > groupPatience {
+// batch is the changes that share a transaction.
+type batch struct {
+	changes []*change
+	patient int // of them
+	begun   time.Time
+}
+
+// next takes one more change for a group, or nil: no one waits, or it is enough for
+// one transaction.
+func (c *committer) next(g *batch) *change {
+	if len(g.changes) == maxGroup || time.Since(g.begun) > groupPatience {
 		return nil
 	}
 	select {
 	case ch := <-c.waiting: // nil once it is closed
+		if ch != nil {
+			return ch
+		}
+	default:
+	}
+	if g.patient >= maxPatient && (g.patient < len(g.changes) || c.storm()) {
+		return nil
+	}
+	select {
+	case ch := <-c.patient:
 		return ch
 	default:
 		return nil

@@ -205,3 +205,52 @@ func TestClosedStore(t *testing.T) {
 		t.Errorf("got %v, want errStoreClosed", err)
 	}
 }
+
+// TestPatientChangesWait: what a sender waits for goes before what was there first,
+// and shares its transaction with a few of those at most, but not with none.
+func TestPatientChangesWait(t *testing.T) {
+	t.Parallel()
+	s := openMarks(t)
+	var mu sync.Mutex
+	var order []string
+	with := map[*sql.Tx]int{} // patient changes in each transaction
+	var shared *sql.Tx
+	patient := func(_ context.Context, tx *sql.Tx) error {
+		mu.Lock()
+		defer mu.Unlock()
+		order = append(order, "patient")
+		with[tx]++
+		return nil
+	}
+	release := hold(t, s)
+	var wg sync.WaitGroup
+	const many = 5 * maxPatient
+	for range many {
+		wg.Go(func() {
+			if err := s.updatePatiently(t.Context(), patient); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "all but the first wait", func() bool { return len(s.committer.patient) == many-1 })
+	wg.Go(func() {
+		if err := s.update(t.Context(), func(_ context.Context, tx *sql.Tx) error {
+			mu.Lock()
+			defer mu.Unlock()
+			order = append(order, "asked for")
+			shared = tx
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, "somebody waits", func() bool { return len(s.committer.waiting) == 1 })
+	release()
+	wg.Wait()
+	if len(order) != many+1 || order[1] != "asked for" {
+		t.Errorf("%d changes in the order %v, want %d, what was asked for second", len(order), order, many+1)
+	}
+	if n := with[shared]; n < 1 || n > maxPatient {
+		t.Errorf("%d patient changes share the transaction, want 1 to %d", n, maxPatient)
+	}
+}

@@ -176,7 +176,7 @@ func Open(ctx context.Context, store string, opts Options) (*Inbox, error) {
 func (in *Inbox) open(ctx context.Context) error {
 	// River speaks up for every step it takes; its warnings will do.
 	logger := slog.New(atLeast{slog.LevelWarn, in.opts.Logger.Handler()})
-	driver := wakingDriver{in.store.driver, in.wakes}
+	driver := wakingDriver{in.store.driver, in.store, in.wakes}
 	if err := in.store.alone(ctx, func(ctx context.Context) error { return migrate(ctx, driver, logger) }); err != nil {
 		return fmt.Errorf("prepare the queue: %w", err)
 	}
@@ -209,9 +209,9 @@ func (in *Inbox) open(ctx context.Context) error {
 		Logger:  logger,
 		Workers: workers,
 		Queues:  queues,
-		// New jobs are told of by wake, at once; what is due again is found by
-		// looking.
-		FetchCooldown:     2 * time.Millisecond,
+		// New jobs are told of by wake, at once unless many come; what is due again is
+		// found by looking.
+		FetchCooldown:     10 * time.Millisecond,
 		FetchPollInterval: in.opts.pollInterval,
 		JobTimeout:        in.opts.Timeout,
 		SoftStopTimeout:   in.opts.Grace,
@@ -279,7 +279,7 @@ func (in *Inbox) reclaim(ctx context.Context) error {
 	for part := range slices.Chunk(pending, reclaimedAtOnce) {
 		if err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 			for _, inc := range part {
-				if err := in.enqueue(ctx, tx, inc, true); err != nil {
+				if _, err := in.enqueue(ctx, tx, inc, true); err != nil {
 					return err
 				}
 			}
@@ -388,101 +388,110 @@ func (in *Inbox) Store(ctx context.Context, m Message) ([]Outcome, error) {
 		return nil, nil
 	}
 	begun := time.Now()
-	var outcomes []Outcome
-	var fates []fate
+	var t taken
 	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var err error
-		outcomes, fates, err = in.take(ctx, tx, &m, in.opts.Now().UTC())
+		t, err = in.take(ctx, tx, &m, in.opts.Now().UTC())
 		return err
 	})
 	in.metrics.storeSeconds.Observe(time.Since(begun).Seconds())
 	if err != nil {
 		return nil, fmt.Errorf("store message: %w", err)
 	}
-	in.metrics.taken(outcomes, fates)
-	if len(outcomes) > 0 {
-		in.wakeAll()
-	}
-	return outcomes, nil
+	in.metrics.taken(t.outcomes, t.fates)
+	in.wake(t.queues...)
+	return t.outcomes, nil
+}
+
+// taken is what became of a message.
+type taken struct {
+	outcomes []Outcome
+	fates    []fate
+	// queues are those with a new job.
+	queues []string
 }
 
 // take is Store within a transaction.
-func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time) ([]Outcome, []fate, error) {
+func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time) (taken, error) {
 	inc, err := findOpen(ctx, tx, m)
 	if err == nil && inc == nil {
 		inc, err = findOver(ctx, tx, m, now.Add(-in.opts.Reopen))
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("find incident: %w", err)
+		return taken{}, fmt.Errorf("find incident: %w", err)
 	}
-	seen := map[string]sighting{}
+	alerts := &roll{named: map[string]sighting{}}
 	if inc != nil {
-		if seen, err = sightings(ctx, tx, inc.id); err != nil {
-			return nil, nil, err
+		if alerts, err = known(ctx, tx, inc.id, m); err != nil {
+			return taken{}, err
 		}
 	}
 	ended, err := ends(ctx, tx, m)
 	if err != nil {
-		return nil, nil, err
+		return taken{}, err
 	}
-	d := fold(m, seen, ended, now, maxTracked)
+	d := fold(m, alerts, ended, now, maxTracked)
 	if err := saveEnds(ctx, tx, m, ended, now); err != nil {
-		return nil, nil, err
+		return taken{}, err
 	}
 	severity := m.severity(in.opts.Urgent)
+	t := taken{fates: d.fates}
 	effect := Repeated
 	switch over := inc == nil || inc.resolved; {
-	case over && !fires(seen), !d.current:
-		return nil, d.fates, nil // nothing fires and nothing did, or all of it is old
+	case over && !alerts.fires(), !d.current:
+		return t, nil // nothing fires and nothing did, or all of it is old
 	case inc == nil:
 		inc, effect = newIncident(m, severity, now), Opened
 	case over:
 		inc.reopen(now)
 		effect = Reopened
 	}
-	before := inc.revision
+	before := *inc
 	inc.take(m, d, now)
 	raised := inc.raise(severity, in.opts.Urgent)
 	switch {
 	case d.closes:
 		effect = Closed
-	case effect == Repeated && inc.revision > before:
+	case effect == Repeated && inc.revision > before.revision:
 		effect = Updated
 	}
-	if err := in.save(ctx, tx, inc, m, seen, d); err != nil {
-		return nil, nil, err
+	if err := in.save(ctx, tx, inc, m, alerts, d); err != nil {
+		return taken{}, err
 	}
 	if effect == Opened || effect == Reopened {
 		if err := saveEpisode(ctx, tx, inc); err != nil {
-			return nil, nil, err
+			return taken{}, err
 		}
 	}
-	outcomes := []Outcome{{Incident: inc.id, Effect: effect}}
-	switch {
-	case inc.revision > before:
-		if err := in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
-			return nil, nil, err
+	t.outcomes = []Outcome{{Incident: inc.id, Effect: effect}}
+	switch news := inc.revision > before.revision; {
+	case news:
+		if t.queues, err = in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
+			return taken{}, err
+		}
+		if before.waits() && !raised {
+			return t, nil // for a job that will see this, too
 		}
 	case inc.worked == inc.revision || inc.attempts < maxAttempts:
-		return outcomes, d.fates, nil
+		return t, nil
 	}
 	// There is news, or a repetition of what has been given up.
-	return outcomes, d.fates, in.enqueue(ctx, tx, inc, raised)
+	queues, err := in.enqueue(ctx, tx, inc, raised)
+	t.queues = append(t.queues, queues...)
+	return t, err
 }
 
 // save writes the incident and its alerts.
-func (in *Inbox) save(ctx context.Context, tx *sql.Tx, inc *incident, m *Message, seen map[string]sighting, d delta) error {
+func (in *Inbox) save(ctx context.Context, tx *sql.Tx, inc *incident, m *Message, alerts *roll, d delta) error {
+	rows, err := alertRows(inc, m, alerts, d)
+	if err != nil {
+		return err
+	}
 	if err := inc.save(ctx, tx); err != nil {
 		return err
 	}
-	bytes := inc.keptBytes
-	if err := saveAlerts(ctx, tx, inc, m, seen, d); err != nil {
+	if err := saveAlerts(ctx, tx, rows); err != nil {
 		return err
-	}
-	if inc.keptBytes != bytes {
-		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET kept_bytes = $1 WHERE id = $2`, inc.keptBytes, inc.id); err != nil {
-			return fmt.Errorf("save incident: %w", err)
-		}
 	}
 	if d.closes {
 		if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = FALSE WHERE incident = $1 AND firing`, inc.id); err != nil {

@@ -141,6 +141,12 @@ func (in *incident) reopen(now time.Time) {
 	in.heardAt, in.startedAt = now, now
 }
 
+// waits reports whether there is news and certainly a job for it: nothing of it has
+// failed, and failing it may have been given up.
+func (in *incident) waits() bool {
+	return in.worked < in.revision && in.lastError == "" && in.attempts < maxAttempts
+}
+
 // trigger says what has told of the incident.
 func (in *incident) trigger() string {
 	if in.group.route == pipeGroup().route {

@@ -62,7 +62,7 @@ func openPostgres(ctx context.Context, s *store, url string) error {
 	}
 	s.driver = riverdatabasesql.New(s.write)
 	s.touch = fmt.Sprintf("UPDATE store_version SET version = %d", schemaVersion)
-	s.committer = newCommitter(s.begin)
+	s.committer = newCommitter(s.begin, false)
 	if err := s.alone(ctx, func(ctx context.Context) error { return s.checkPostgres(ctx, schema) }); err != nil {
 		return fmt.Errorf("open store %s: %w", s.name, err)
 	}

@@ -34,7 +34,7 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 // to be worked on, and ends and episodes that are too old to matter.
 func (in *Inbox) prune(ctx context.Context) error {
 	now := in.opts.Now()
-	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM incidents WHERE state = 'resolved' AND worked = revision AND updated_at < $1`,
 			toStamp(now.Add(-in.opts.Retention))); err != nil {
 			return err

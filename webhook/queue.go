@@ -24,22 +24,26 @@ func (in *Inbox) workQueue(severity string) string {
 }
 
 // enqueue makes sure that the incident has a job that is not finished. If the
-// incident has been raised, a job that waits among the others is moved.
-func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, inc *incident, raised bool) error {
+// incident has been raised, a job that waits among the others is moved. It returns
+// the queue that is to be woken after tx, if any.
+func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, inc *incident, raised bool) ([]string, error) {
 	queue := in.workQueue(inc.severity)
 	result, err := in.client.InsertTx(ctx, tx, incidentArgs{Incident: inc.id}, &river.InsertOpts{
 		Queue: queue, MaxAttempts: maxAttempts, UniqueOpts: once(),
 	})
 	if err != nil {
-		return fmt.Errorf("enqueue incident: %w", err)
+		return nil, fmt.Errorf("enqueue incident: %w", err)
 	}
-	if !raised || !result.UniqueSkippedAsDuplicate {
-		return nil
+	switch {
+	case !result.UniqueSkippedAsDuplicate:
+		return []string{queue}, nil
+	case !raised:
+		return nil, nil
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE river_job SET queue = $1 WHERE id = $2 AND state <> 'running'`, queue, result.Job.ID); err != nil {
-		return fmt.Errorf("move job to queue %s: %w", queue, err)
+		return nil, fmt.Errorf("move job to queue %s: %w", queue, err)
 	}
-	return nil
+	return []string{queue}, nil
 }
 
 // errTakenUp says that another agent has the job: this one was not heard of.
@@ -76,7 +80,8 @@ func listIncidents(ctx context.Context, q queryer, condition string, args ...any
 	return list, nil
 }
 
-// lapse gives up an open incident that is not heard of any more.
+// lapse gives up an open incident that is not heard of any more. All queues are to
+// be woken after tx.
 func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.Time) error {
 	inc.resolved, inc.stale, inc.resolvedAt, inc.hidden = true, true, now, 0
 	inc.updatedAt = now
@@ -87,10 +92,11 @@ func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.
 	if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = FALSE WHERE incident = $1 AND firing`, inc.id); err != nil {
 		return fmt.Errorf("close alerts: %w", err)
 	}
-	if err := in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
+	if _, err := in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
 		return err
 	}
-	return in.enqueue(ctx, tx, inc, false)
+	_, err := in.enqueue(ctx, tx, inc, false)
+	return err
 }
 
 // saveEpisode notes that the trouble has begun once more.

@@ -179,7 +179,7 @@ func (in *Inbox) firing(ctx context.Context, q queryer, incident string) ([]stri
 // giveUp ends an incident as stale, unless it was heard of after since.
 func (in *Inbox) giveUp(ctx context.Context, id string, since time.Time) error {
 	given := false
-	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		given = false
 		inc := &incident{}
 		err := inc.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND id = $1`, id).Scan)

@@ -37,7 +37,7 @@ func openSQLite(ctx context.Context, s *store, path string) error {
 	}
 	// As River's SQLite driver advises: one writer, so nobody waits for a lock
 	// inside the process. synchronous(FULL) makes a commit outlast a power cut.
-	s.write, err = sql.Open("sqlite", sqliteDSN(path, "_txlock=immediate",
+	s.write, err = openStatements(sqliteDSN(path, "_txlock=immediate",
 		"_pragma=busy_timeout(2000)", "_pragma=journal_mode(WAL)", "_pragma=synchronous(FULL)", "_pragma=foreign_keys(ON)"))
 	if err != nil {
 		return fmt.Errorf("open store %s: %w", path, err)
@@ -47,7 +47,7 @@ func openSQLite(ctx context.Context, s *store, path string) error {
 	s.alone = func(ctx context.Context, f func(context.Context) error) error { return f(ctx) } // by the lock
 	s.driver = riversqlite.New(s.write)
 	s.touch = fmt.Sprintf("PRAGMA user_version = %d", schemaVersion)
-	s.committer = newCommitter(s.begin)
+	s.committer = newCommitter(s.begin, true)
 	if err := s.checkSQLite(ctx); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func openSQLite(ctx context.Context, s *store, path string) error {
 
 // readSQLite opens the file for reading only; it may be in use by a process.
 func readSQLite(path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", sqliteDSN(path, "mode=ro", "_pragma=busy_timeout(2000)", "_pragma=query_only(ON)"))
+	db, err := openStatements(sqliteDSN(path, "mode=ro", "_pragma=busy_timeout(2000)", "_pragma=query_only(ON)", "_pragma=cache_size(-500)"))
 	if err != nil {
 		return nil, fmt.Errorf("open store %s for reading: %w", path, err)
 	}

@@ -91,17 +91,27 @@ const maxTries = 3
 // durable when update returns nil, and nothing of it otherwise. f must use the
 // context that it is given, and may be called again.
 func (s *store) update(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	return s.commit(ctx, false, f)
+}
+
+// updatePatiently is update for what no sender waits for: in a storm, answers go
+// before it.
+func (s *store) updatePatiently(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
+	return s.commit(ctx, true, f)
+}
+
+func (s *store) commit(ctx context.Context, patient bool, f func(context.Context, *sql.Tx) error) error {
 	for try := 1; ; try++ {
-		err := s.committer.commit(ctx, f)
+		err := s.committer.commit(ctx, patient, f)
 		if try == maxTries || !calledOff(err) {
 			return err
 		}
 	}
 }
 
-// exec is update with one statement.
+// exec is updatePatiently with one statement.
 func (s *store) exec(ctx context.Context, query string, args ...any) error {
-	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, query, args...)
 		return err
 	})

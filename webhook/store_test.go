@@ -282,9 +282,9 @@ func TestTooMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]sighting{}
+	seen := &roll{named: map[string]sighting{}}
 	d := fold(&m, seen, map[string]time.Time{}, noon(), 2)
-	if len(seen) != 2 || d.untracked != 1 || d.closes || !d.news {
-		t.Errorf("got %d tracked, %+v, want 2 and 1 untracked", len(seen), d)
+	if seen.size() != 2 || d.untracked != 1 || d.closes || !d.news {
+		t.Errorf("got %d tracked, %+v, want 2 and 1 untracked", seen.size(), d)
 	}
 }

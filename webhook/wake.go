@@ -14,19 +14,20 @@ import (
 // itself a second later.
 const wakesHeld = 64
 
-// wake tells a queue that there is a job for it. It is called after the
+// wake tells queues that there is a job for them. It is called after the
 // transaction with the job.
-func (in *Inbox) wake(queue string) {
-	select {
-	case in.wakes <- queue:
-	default: // so many are under way that the queue is not asleep
+func (in *Inbox) wake(queues ...string) {
+	for _, queue := range queues {
+		select {
+		case in.wakes <- queue:
+		default: // so many are under way that the queue is not asleep
+		}
 	}
 }
 
 // wakeAll wakes the queues of the work and of all couriers.
 func (in *Inbox) wakeAll() {
-	in.wake(river.QueueDefault)
-	in.wake(urgentQueue)
+	in.wake(river.QueueDefault, urgentQueue)
 	for _, courier := range in.couriers() {
 		in.wake(queueOf(courier))
 	}
@@ -38,11 +39,24 @@ func (in *Inbox) wakeAll() {
 // has put them in, which can be told; the others are found by looking.
 type wakingDriver struct {
 	riverdriver.Driver[*sql.Tx]
+	store *store
 	wakes <-chan string
+}
+
+// GetExecutor implements riverdriver.Driver.
+func (d wakingDriver) GetExecutor() riverdriver.Executor {
+	if d.store.shared {
+		return d.Driver.GetExecutor() // there are connections enough
+	}
+	return joiningExecutor{d.Driver.GetExecutor(), d.Driver, d.store}
 }
 
 // SupportsListener implements riverdriver.Driver.
 func (wakingDriver) SupportsListener() bool { return true }
+
+// SupportsListenNotify implements riverdriver.Driver: nobody would hear of what
+// River writes for listeners.
+func (wakingDriver) SupportsListenNotify() bool { return false }
 
 // GetListener implements riverdriver.Driver.
 func (d wakingDriver) GetListener(p *riverdriver.GetListenenerParams) riverdriver.Listener {

@@ -75,20 +75,20 @@ func (w *Watchdog) pipe(broken bool, at time.Time) *Message {
 // its absence.
 func (in *Inbox) bark(ctx context.Context) error {
 	now := in.opts.Now().UTC()
-	var outcomes []Outcome
+	var t taken
 	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO barks (id, at) VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET at = excluded.at`, toStamp(now)); err != nil {
 			return fmt.Errorf("note the watchdog: %w", err)
 		}
 		var err error
-		outcomes, _, err = in.take(ctx, tx, in.opts.Watchdog.pipe(false, now), now)
+		t, err = in.take(ctx, tx, in.opts.Watchdog.pipe(false, now), now)
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	in.metrics.barked(now)
-	in.pipeNews(ctx, outcomes)
+	in.pipeNews(ctx, t)
 	return nil
 }
 
@@ -97,9 +97,9 @@ func (in *Inbox) bark(ctx context.Context) error {
 // does not count.
 func (in *Inbox) listen(ctx context.Context, running time.Time) error {
 	now := in.opts.Now().UTC()
-	var outcomes []Outcome
+	var t taken
 	err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		outcomes = nil
+		t = taken{}
 		var at string
 		if err := tx.QueryRowContext(ctx, `SELECT at FROM barks WHERE id = 1`).Scan(&at); err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("look for the watchdog: %w", err)
@@ -114,22 +114,22 @@ func (in *Inbox) listen(ctx context.Context, running time.Time) error {
 			return nil
 		}
 		var err error
-		outcomes, _, err = in.take(ctx, tx, in.opts.Watchdog.pipe(true, due), now)
+		t, err = in.take(ctx, tx, in.opts.Watchdog.pipe(true, due), now)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	in.pipeNews(ctx, outcomes)
+	in.pipeNews(ctx, t)
 	return nil
 }
 
 // pipeNews tells of what became of the pipe.
-func (in *Inbox) pipeNews(ctx context.Context, outcomes []Outcome) {
-	for _, o := range outcomes {
+func (in *Inbox) pipeNews(ctx context.Context, t taken) {
+	in.wake(t.queues...)
+	for _, o := range t.outcomes {
 		if o.Effect != Repeated {
 			in.opts.Logger.WarnContext(ctx, "the alert pipe has broken or works again", "incident", o.Incident, "effect", o.Effect)
-			in.wakeAll()
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (w *incidentWorker) Work(ctx context.Context, job *river.Job[incidentArgs])
 func (w *incidentWorker) begin(ctx context.Context, id string) (playbooks.Incident, *incident, error) {
 	var in playbooks.Incident
 	var row *incident
-	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := w.inbox.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE incidents SET attempts = attempts + 1 WHERE id = $1`, id); err != nil {
 			return fmt.Errorf("count attempt: %w", err)
 		}
@@ -184,7 +184,9 @@ func (w *incidentWorker) call(ctx context.Context, in playbooks.Incident, memo M
 func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs], row *incident) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	var queues []string
+	err := w.inbox.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		queues = nil
 		if err := complete(ctx, tx, job); err != nil {
 			return err
 		}
@@ -196,12 +198,14 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 		if !more {
 			return nil
 		}
-		return w.inbox.enqueue(ctx, tx, row, true)
+		var err error
+		queues, err = w.inbox.enqueue(ctx, tx, row, true)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("finish run: %w", err)
 	}
-	w.inbox.wake(w.inbox.workQueue(row.severity))
+	w.inbox.wake(queues...)
 	return nil
 }
 
@@ -249,18 +253,19 @@ func (m *memo) Put(ctx context.Context, key string, value []byte, couriers ...st
 	if value == nil {
 		value = []byte{}
 	}
+	var queues []string
 	if err := m.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES ($1, $2, $3)
 			ON CONFLICT (incident, key) DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
 			return err
 		}
-		return m.inbox.announce(ctx, tx, m.incident, couriers...)
+		var err error
+		queues, err = m.inbox.announce(ctx, tx, m.incident, couriers...)
+		return err
 	}); err != nil {
 		return fmt.Errorf("keep memo %s: %w", key, err)
 	}
-	for _, courier := range couriers {
-		m.inbox.wake(queueOf(courier))
-	}
+	m.inbox.wake(queues...)
 	return nil
 }
 
