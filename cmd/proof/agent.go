@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"syscall"
+	"time"
 )
 
 // agent is the shipped binary, serving in a process of its own.
@@ -75,6 +76,11 @@ func (a *agent) kill() error {
 	}
 	_ = a.cmd.Wait() // says that it was killed
 	return nil
+}
+
+// used is the CPU time of an agent that has ended.
+func (a *agent) used() time.Duration {
+	return a.cmd.ProcessState.UserTime() + a.cmd.ProcessState.SystemTime()
 }
 
 // stop ends the agent in good order, unless it is dead.

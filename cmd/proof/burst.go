@@ -85,7 +85,8 @@ func (b *burst) run(ctx context.Context, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	return result.judge(out, b, kept, memory, storm)
+	used := a.used() / time.Duration(b.webhooks)
+	return result.judge(out, b, kept, memory, used, storm)
 }
 
 // burstResult is what became of the notifications.
@@ -191,8 +192,9 @@ func post(ctx context.Context, c *client, hook, body string) (refused int, err e
 	}
 }
 
-// judge prints the figures and says what is wrong with them.
-func (r *burstResult) judge(out io.Writer, b *burst, kept keptIncidents, memory int64, storm error) error {
+// judge prints the figures and says what is wrong with them. The agent's CPU time tells
+// two machines apart, and a busy machine from a slow agent.
+func (r *burstResult) judge(out io.Writer, b *burst, kept keptIncidents, memory int64, used time.Duration, storm error) error {
 	if len(r.answers) == 0 {
 		return fmt.Errorf("nothing was taken in: %w", errors.Join(r.failed...))
 	}
@@ -200,9 +202,9 @@ func (r *burstResult) judge(out io.Writer, b *burst, kept keptIncidents, memory 
 	at := func(p int) time.Duration { return percentile(r.answers, p) }
 	rate := float64(len(r.answers)) / r.took.Seconds()
 	lost, doubled := kept.compare(r.promised)
-	if _, err := fmt.Fprintf(out, "webhooks=%d groups=%d connections=%d rate=%.0f/s p50=%s p99=%s worst=%s peak_memory=%dMiB refused=%d failed=%d lost=%d doubled=%d\n",
+	if _, err := fmt.Fprintf(out, "webhooks=%d groups=%d connections=%d rate=%.0f/s p50=%s p99=%s worst=%s cpu=%s/webhook peak_memory=%dMiB refused=%d failed=%d lost=%d doubled=%d\n",
 		b.webhooks, b.groups, b.connections, rate, at(50).Round(10*time.Microsecond), at(99).Round(10*time.Microsecond),
-		at(100).Round(10*time.Microsecond), memory>>20, r.refused, len(r.failed), lost, doubled); err != nil {
+		at(100).Round(10*time.Microsecond), used.Round(time.Microsecond), memory>>20, r.refused, len(r.failed), lost, doubled); err != nil {
 		return err
 	}
 	var errs []error
