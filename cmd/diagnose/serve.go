@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 )
@@ -20,7 +22,14 @@ func newServe(std streams) *cobra.Command {
 	return cmd
 }
 
+// gcPercent has the memory of garbage taken back early: the agent is a guest on hosts
+// that have other work, and the time that this takes is little.
+const gcPercent = 50
+
 func serve(ctx context.Context, path string, std streams) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	load := func() (*config, error) {
 		c, err := loadConfig(path)
 		if err != nil {
