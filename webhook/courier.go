@@ -291,7 +291,7 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 		seen, text = 0, cmp.Or(storable(why.Error(), 500), "not deliverable")
 	}
 	var queues []string
-	err := w.inbox.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		queues = nil
 		if err := complete(ctx, tx, job); err != nil {
 			return err

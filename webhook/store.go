@@ -94,8 +94,9 @@ func (s *store) update(ctx context.Context, f func(context.Context, *sql.Tx) err
 	return s.commit(ctx, false, f)
 }
 
-// updatePatiently is update for what no sender waits for: in a storm, answers go
-// before it.
+// updatePatiently is update for what can be put off: in a storm, answers go before it.
+// What has been done must be recorded before its time is over, and is no such thing;
+// where little is begun, there is little of that.
 func (s *store) updatePatiently(ctx context.Context, f func(context.Context, *sql.Tx) error) error {
 	return s.commit(ctx, true, f)
 }

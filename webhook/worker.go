@@ -185,7 +185,7 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
 	var queues []string
-	err := w.inbox.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := w.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		queues = nil
 		if err := complete(ctx, tx, job); err != nil {
 			return err
