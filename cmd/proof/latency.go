@@ -29,6 +29,7 @@ import (
 type latency struct {
 	binary   string
 	alerts   int
+	channels int
 	every    time.Duration
 	warmUp   time.Duration
 	real     bool
@@ -47,8 +48,9 @@ func newLatency() *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&l.binary, "diagnose", "", "the binary to prove (default the one beside this)")
 	fs.IntVar(&l.alerts, "alerts", 100, "alerts to send, each of a group of its own")
-	fs.DurationVar(&l.every, "every", 2*time.Second, "time between alerts")
-	fs.DurationVar(&l.warmUp, "warm-up", 15*time.Second, "time for the agent to gather samples before the first alert")
+	fs.IntVar(&l.channels, "channels", 10, "channels, each of which gets an alert of every outage: it takes a message a second, details included")
+	fs.DurationVar(&l.every, "every", 11*time.Second, "time between outages: a little more than a round of the recorder, so that they meet it anywhere")
+	fs.DurationVar(&l.warmUp, "warm-up", groupWait+5*time.Second, "time for the agent to gather samples before the first alert")
 	fs.BoolVar(&l.real, "real", true, "run the path on real back ends")
 	fs.StringVar(&l.scenario, "scenario", "write-on-read", "fault of the path")
 	fs.BoolVar(&l.verbose, "verbose", false, "show what the agent logs")
@@ -65,10 +67,16 @@ const (
 // a second; how many Slack takes it does not say.
 const slackBurst = 3
 
+// groupWait is how long the alerts have fired when they arrive: Alertmanager's default.
+const groupWait = 30 * time.Second
+
 // latencyNames are taken in the path.
 const latencyNames = 20_000
 
 func (l *latency) run(ctx context.Context, out io.Writer) (err error) {
+	if l.alerts < 1 || l.channels < 1 {
+		return errors.New("want at least one alert and one channel")
+	}
 	if l.binary == "" {
 		if l.binary, err = beside("diagnose"); err != nil {
 			return err
@@ -118,10 +126,13 @@ func (l *latency) withAgent(ctx context.Context, path *local.Path, out io.Writer
 		return err
 	}
 	defer stop()
+	for i := range l.channels {
+		fake.AddChannel(latencyChannel(i), fmt.Sprint("latency-", i), true)
+	}
 	fake.LimitBurst(time.Second, slackBurst)
 
 	config := filepath.Join(dir, "diagnose.yml")
-	if err := os.WriteFile(config, []byte(latencyConfig(dir, path, fake)), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(l.config(dir, path, fake)), 0o600); err != nil {
 		return fmt.Errorf("write the configuration: %w", err)
 	}
 	a, err := startAgent(ctx, l.binary, config, shown(l.verbose))
@@ -139,8 +150,11 @@ func (l *latency) withAgent(ctx context.Context, path *local.Path, out io.Writer
 	return l.judge(ctx, fake, sent, out)
 }
 
-// latencyConfig has one target and one channel. The secrets are for this run.
-func latencyConfig(dir string, path *local.Path, fake *slacktest.Server) string {
+func latencyChannel(i int) string { return fmt.Sprintf("C0LATENCY%02d", i) }
+
+// config has one target, and routes every alert to the channel that it names. The
+// secrets are for this run.
+func (l *latency) config(dir string, path *local.Path, fake *slacktest.Server) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: 127.0.0.1:0\nstore: %q\nwebhook: {tokens: [%q]}\n", filepath.Join(dir, "diagnose.db"), agentToken)
 	fmt.Fprintf(&b, "targets:\n  - name: registration\n    checker: {url: %q}\n    redis: {address: %q}\n", path.URL, path.RedisAddr)
@@ -150,12 +164,19 @@ func latencyConfig(dir string, path *local.Path, fake *slacktest.Server) string 
 	for i, dsn := range path.ShardDSNs {
 		fmt.Fprintf(&b, "      - {name: shard%d, dsn: %q}\n", i, dsn)
 	}
-	fmt.Fprintf(&b, "notify:\n  - slack: {token: %q, channel: %q, api_url: %q}\n", slacktest.Token, slacktest.ChannelID, fake.APIURL())
+	b.WriteString("notify:\n")
+	for i := range l.channels {
+		fmt.Fprintf(&b, "  - slack: {name: chat-%d, token: %q, channel: %q, api_url: %q}\n", i, slacktest.Token, latencyChannel(i), fake.APIURL())
+	}
+	b.WriteString("routes:\n")
+	for i := range l.channels {
+		fmt.Fprintf(&b, "  - {matchers: ['channel=\"%d\"'], notify: [chat-%d]}\n", i, i)
+	}
 	return b.String()
 }
 
-// send posts the alerts and returns when each was begun. The connection is kept,
-// as Alertmanager's is.
+// send posts the alerts, those of one outage as fast as they are answered, and returns
+// when each was begun. The connection is kept, as Alertmanager's is.
 func (l *latency) send(ctx context.Context, hook string) ([]time.Time, error) {
 	sent := make([]time.Time, l.alerts)
 	client := &http.Client{Timeout: 10 * time.Second}
@@ -164,8 +185,8 @@ func (l *latency) send(ctx context.Context, hook string) ([]time.Time, error) {
 		name := alertName(i)
 		body := fmt.Sprintf(`{"version":"4","groupKey":"{}:{alertname=\"%[1]s\"}","receiver":"diagnose","status":"firing",
 			"groupLabels":{"alertname":%[1]q},"commonLabels":{"alertname":%[1]q,"severity":"P0"},
-			"alerts":[{"status":"firing","labels":{"alertname":%[1]q,"severity":"P0"},"annotations":{"summary":"measured"},
-			"startsAt":%[2]q,"endsAt":"0001-01-01T00:00:00Z"}]}`, name, time.Now().UTC().Format(time.RFC3339Nano))
+			"alerts":[{"status":"firing","labels":{"alertname":%[1]q,"severity":"P0","channel":"%[3]d"},"annotations":{"summary":"measured"},
+			"startsAt":%[2]q,"endsAt":"0001-01-01T00:00:00Z"}]}`, name, time.Now().Add(-groupWait).UTC().Format(time.RFC3339Nano), i%l.channels)
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook, bytes.NewReader([]byte(body)))
 		if err != nil {
 			return nil, fmt.Errorf("build request: %w", err)
@@ -184,7 +205,10 @@ func (l *latency) send(ctx context.Context, hook string) ([]time.Time, error) {
 		if res.StatusCode != http.StatusOK {
 			return nil, fmt.Errorf("post alert %d: status %d", i, res.StatusCode)
 		}
-		if err := pause(ctx, time.Until(sent[i].Add(l.every))); err != nil {
+		if (i+1)%l.channels > 0 {
+			continue
+		}
+		if err := pause(ctx, l.every); err != nil {
 			return nil, err
 		}
 	}
