@@ -212,8 +212,19 @@ func asWork(err error, vain int) error {
 	case failure.RetryAfter > 0:
 		return webhook.RetryAfter(err, failure.RetryAfter)
 	}
-	return webhook.RetryAfter(err, webhook.Backoff(vain))
+	return webhook.RetryAfter(err, webhook.Backoff(patience(vain)))
 }
+
+// patience is the step of the back-off after so many attempts in vain. A sink that
+// fails now and then would have the unluckiest message wait for minutes: so for
+// quickSteps the wait grows no further than a quarter of a minute, and only what fails
+// after all of those is taken for an outage that lasts.
+func patience(vain int) int { return max(min(vain, slowStep), vain-quickSteps) }
+
+const (
+	slowStep   = 5 // 16 seconds
+	quickSteps = 8
+)
 
 // stamp tells notices apart: the same stamp need not be said twice.
 func stamp(n notify.Notice) string {

@@ -423,3 +423,21 @@ func serveHere(t *testing.T, path string) string {
 	}
 	return ""
 }
+
+// TestPatience: the unluckiest of many messages is not kept waiting for minutes, and an
+// outage of a day is outlasted.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	waited := func(attempts int) (sum time.Duration) {
+		for vain := 1; vain <= attempts; vain++ {
+			sum += webhook.Backoff(patience(vain))
+		}
+		return sum
+	}
+	if d := waited(12); d > 3*time.Minute {
+		t.Errorf("12 attempts take %v, want 3 minutes at most", d)
+	}
+	if d := waited(299); d < 20*time.Hour {
+		t.Errorf("the last attempt is after %v, want most of a day", d)
+	}
+}
