@@ -61,18 +61,9 @@ type HTTP struct {
 
 // NewHTTP returns a source for the service at o.URL. It does no I/O.
 func NewHTTP(o HTTPOptions) (*HTTP, error) {
-	base, err := url.Parse(o.URL)
-	switch {
-	case err != nil:
-		return nil, errors.New("the service's URL cannot be parsed")
-	case base.Scheme != "http" && base.Scheme != "https":
-		return nil, fmt.Errorf("the service's URL must begin with http:// or https://, not %q", base.Scheme)
-	case base.Host == "":
-		return nil, errors.New("the service's URL has no host")
-	case base.User != nil:
-		return nil, errors.New("the service's URL must not hold a user or password: configure a token")
-	case base.RawQuery != "" || base.Fragment != "":
-		return nil, errors.New("the service's URL must not have a query or fragment")
+	base, err := parseURL(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("the service's URL: %w", err)
 	}
 	timeout := o.Timeout
 	if timeout <= 0 {

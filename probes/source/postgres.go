@@ -45,10 +45,9 @@ type Postgres struct {
 
 // NewPostgres returns a source for one shard. It does no I/O.
 func NewPostgres(o PostgresOptions) (*Postgres, error) {
-	config, err := pgx.ParseConfig(string(o.DSN))
+	config, err := parseDSN(string(o.DSN))
 	if err != nil {
-		// The driver's own text quotes parts of the string.
-		return nil, fmt.Errorf("postgres %s: the connection string cannot be parsed", o.Name)
+		return nil, fmt.Errorf("postgres %s: the connection string: %w", o.Name, err)
 	}
 	p := &Postgres{name: o.Name, timeout: o.Timeout, console: o.Console, config: config}
 	if p.timeout <= 0 {

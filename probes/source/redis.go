@@ -4,8 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"net"
-	"strings"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,8 +53,8 @@ type Redis struct {
 
 // NewRedis returns a source for the server at o.Addr. It does no I/O.
 func NewRedis(o RedisOptions) (*Redis, error) {
-	if _, _, err := net.SplitHostPort(o.Addr); err != nil || strings.Contains(o.Addr, "@") {
-		return nil, errors.New("the Redis address is not host:port (a password goes elsewhere)")
+	if err := CheckAddress(o.Addr); err != nil {
+		return nil, fmt.Errorf("the Redis address: %w", err)
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = backendTimeout
