@@ -257,7 +257,7 @@ func dotted(e ast.Expr) (name string, first int64, ok bool) {
 func (v *vocabulary) lookUp(name, scope string) (slip, bool) {
 	if _, ok := v.facts[name]; !ok {
 		step, _, qualified := strings.Cut(name, ".")
-		s := slip{word: name, problem: fmt.Sprintf("unknown fact %q", name), suggestion: nearest(name, v.names), echo: v.blind[step]}
+		s := slip{word: name, problem: fmt.Sprintf("unknown fact %q", name), suggestion: Nearest(name, v.names), echo: v.blind[step]}
 		switch {
 		case !qualified || !slices.Contains(v.steps, step):
 			s.expected = "<step>.<fact>, where the steps are " + strings.Join(v.steps, ", ")

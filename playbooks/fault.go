@@ -59,10 +59,10 @@ func (e *LoadError) Unwrap() []error {
 	return errs
 }
 
-// nearest returns the candidate that is the fewest edits away from word, or ""
+// Nearest returns the candidate that is the fewest edits away from word, or ""
 // if none is near enough to have been meant. The beginning of a candidate is
 // one edit away.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, c := range candidates {
 		d := distance(word, c)

@@ -3,6 +3,7 @@ package playbooks
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -47,7 +48,24 @@ func Files(fsys fs.FS, patterns ...string) ([]File, error) {
 // ReadFile reads a playbook and its parts from the disk.
 func ReadFile(name string) (File, error) {
 	name = filepath.Clean(name)
-	return readFile(name, filepath.Dir(name), os.ReadFile, filepath.Join)
+	return readFile(name, filepath.Dir(name), readBounded, filepath.Join)
+}
+
+// maxFile is more than any playbook has: whoever names another file by mistake is told
+// so, before it fills the memory.
+const maxFile = 4 << 20
+
+func readBounded(name string) (_ []byte, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d MB, which no playbook is", name, maxFile>>20)
+	}
+	return data, err
 }
 
 // readFile reads a file and the parts that it names, which lie in its folder or
@@ -73,6 +91,21 @@ func readFile(name, dir string, read func(string) ([]byte, error), join func(...
 		f.Parts = append(f.Parts, File{Name: partName, Data: data})
 	}
 	return f, errors.Join(missing...)
+}
+
+// NameOf is the name that a playbook gives itself; empty where that cannot be read. It
+// is much quicker than Load, which says what is wrong.
+func NameOf(f File) string {
+	root := new(document).parse(f.Data)
+	if root == nil {
+		return ""
+	}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		if root.Content[i].Value == "name" {
+			return root.Content[i+1].Value
+		}
+	}
+	return ""
 }
 
 // partsOf returns what a playbook names under "parts", as far as it can be read:

@@ -77,6 +77,9 @@ func CheckRecovery(then, now Report) Recovery {
 		r.Outcome, r.Because = RecoveredYes, "every layer was measured again and is healthy"
 	case then.Verdict == CauseFound:
 		r.Outcome, r.Because = RecoveredYes, "what named the cause was measured again and is gone"
+		if now.Verdict == Inconclusive {
+			r.Because += "; whether all else is well could not be told"
+		}
 	default:
 		r.Outcome, r.Because = RecoveredUnknown, "no cause had been found, and the second look is inconclusive"
 	}

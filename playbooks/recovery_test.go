@@ -35,7 +35,7 @@ func TestCheckRecovery(t *testing.T) {
 		because   string
 	}{
 		{"healthy", found(a), well(playbooks.Healthy, "a", "b"), playbooks.RecoveredYes, "healthy"},
-		{"refuted, the rest unknown", found(a), well(playbooks.Inconclusive, "a"), playbooks.RecoveredYes, "gone"},
+		{"refuted, the rest unknown", found(a), well(playbooks.Inconclusive, "a"), playbooks.RecoveredYes, "gone; whether all else is well could not be told"},
 		{"still there", found(a), found(a), playbooks.RecoveredNo, "still there: The a"},
 		{"now a consequence", found(a), found(b, follows), playbooks.RecoveredNo, "still there: The a"},
 		{"one of two still there", found(a, b), func() playbooks.Report {

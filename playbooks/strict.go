@@ -1,6 +1,7 @@
 package playbooks
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -25,6 +26,10 @@ type document struct {
 	// discreet keeps values out of faults, where they may be secrets.
 	discreet bool
 	faults   []Fault
+	// places has where the value at each path stands, unless nil; unread are the
+	// paths of values that could not be taken.
+	places map[string]*yaml.Node
+	unread []string
 }
 
 // sheet is the file that is being read: faults are placed in it.
@@ -93,13 +98,19 @@ func (d *document) add(n *yaml.Node, path, problem, expected string) {
 	d.addAt(n.Line, n.Column, path, problem, expected)
 }
 
+// refuse notes a fault at a node whose value is not taken for it.
+func (d *document) refuse(n *yaml.Node, path, problem, expected string) {
+	d.add(n, path, problem, expected)
+	d.unread = append(d.unread, path)
+}
+
 // place says where a node stands.
 func (d *document) place(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
 
 // addWord notes a word at a node that is none of the known, and the nearest.
 func (d *document) addWord(n *yaml.Node, path, problem, expected string, known []string) {
 	d.add(n, path, problem, expected)
-	d.faults[len(d.faults)-1].Suggestion = nearest(n.Value, known)
+	d.faults[len(d.faults)-1].Suggestion = Nearest(n.Value, known)
 }
 
 // addSlips notes what is wrong inside a text, at its place in the file.
@@ -147,8 +158,11 @@ func (d *document) find(n *yaml.Node, wanted string, within int) (line, column i
 // decode fills v, a settable value, from n. Keys that v does not know, keys
 // given twice, and values of the wrong type are faults; the rest is still read.
 func (d *document) decode(n *yaml.Node, v reflect.Value, path string) {
+	if d.places != nil {
+		d.places[path] = n
+	}
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		d.add(n, path, "anchors and aliases are not supported", "the value written out")
+		d.refuse(n, path, "anchors and aliases are not supported", "the value written out")
 		return
 	}
 	switch target := v.Addr().Interface().(type) {
@@ -204,6 +218,7 @@ func (d *document) object(n *yaml.Node, v reflect.Value, path string) {
 				expected = "no fields here"
 			}
 			d.addWord(key, path, fmt.Sprintf("unknown field %q", key.Value), expected, names)
+			d.unread = append(d.unread, join(path, cmp.Or(d.faults[len(d.faults)-1].Suggestion, key.Value)))
 		case seen[key.Value]:
 			d.add(key, path, fmt.Sprintf("field %q is given twice", key.Value), "")
 		default:
@@ -264,11 +279,11 @@ func (d *document) leaf(n *yaml.Node, v reflect.Value, path string) {
 	switch {
 	case err == nil:
 	case errors.As(err, &mismatch):
-		d.add(n, path, "wrong type: "+d.describe(n), kindName(v))
+		d.refuse(n, path, "wrong type: "+d.describe(n), kindName(v))
 	case d.discreet && !speaks: // a parser's message may quote the value
-		d.add(n, path, "bad value", kindName(v))
+		d.refuse(n, path, "bad value", kindName(v))
 	default:
-		d.add(n, path, strings.TrimPrefix(err.Error(), "yaml: "), kindName(v))
+		d.refuse(n, path, strings.TrimPrefix(err.Error(), "yaml: "), kindName(v))
 	}
 }
 
@@ -299,7 +314,7 @@ func (d *document) is(n *yaml.Node, kind yaml.Kind, path, expected string) bool 
 	if n.Kind == kind && (kind != yaml.ScalarNode || n.Tag != "!!null") {
 		return true
 	}
-	d.add(n, path, "wrong type: "+d.describe(n), expected)
+	d.refuse(n, path, "wrong type: "+d.describe(n), expected)
 	return false
 }
 
