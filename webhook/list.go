@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -86,7 +87,11 @@ func List(ctx context.Context, store string, f Filter) (rows []IncidentRow, err 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return list(ctx, db, f)
+	rows, err = list(ctx, db, f)
+	if err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "does not exist")) {
+		return nil, errors.New("list incidents: the database is not the store of an agent, or none has used it yet")
+	}
+	return rows, err
 }
 
 func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {

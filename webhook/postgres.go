@@ -85,6 +85,9 @@ var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 // postgresConfig reads the URL. Its errors quote nothing of it.
 func postgresConfig(url string) (config *pgx.ConnConfig, schema string, err error) {
 	config, err = pgx.ParseConfig(url)
+	if err != nil && strings.Contains(err.Error(), "invalid port") { // told by the driver's text only
+		return nil, "", errors.New("the port in the store's URL is not a number from 1 to 65535 (in a password @ : / are written %40 %3A %2F)")
+	}
 	if err != nil {
 		return nil, "", errors.New("the store's URL cannot be read: want postgres://user:password@host:port/database")
 	}

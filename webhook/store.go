@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -41,12 +42,12 @@ type store struct {
 // openStore opens or creates the store at a path or a postgres:// URL, and checks
 // that it is sound and ours. The errors say what to do.
 func openStore(ctx context.Context, where string) (*store, error) {
-	open, err := openSQLite, checkPath(where)
-	if IsPostgres(where) {
-		open, err = openPostgres, nil
-	}
-	if err != nil {
+	if err := CheckStore(where); err != nil {
 		return nil, err
+	}
+	open := openSQLite
+	if IsPostgres(where) {
+		open = openPostgres
 	}
 	s := &store{}
 	if err := open(ctx, s, where); err != nil {
@@ -60,13 +61,29 @@ func openReader(where string) (*sql.DB, error) {
 	if IsPostgres(where) {
 		return readPostgres(where)
 	}
-	if err := checkPath(where); err != nil {
+	if err := CheckStore(where); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(where); err != nil {
+	if err := checkHeader(where); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return readSQLite(where)
+}
+
+// checkHeader refuses the path of what is no database, before SQLite makes files
+// beside it.
+func checkHeader(path string) (err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	const header = "SQLite format 3\x00"
+	start := make([]byte, len(header))
+	if _, err := io.ReadFull(f, start); err != nil || string(start) != header {
+		return fmt.Errorf("%s is not the store of an agent", path)
+	}
+	return nil
 }
 
 // IsPostgres tells the URL of a store that agents share from the path of a file.
@@ -74,9 +91,13 @@ func IsPostgres(where string) bool {
 	return strings.HasPrefix(where, "postgres://") || strings.HasPrefix(where, "postgresql://")
 }
 
-// checkPath refuses what was meant for a database, and may hold its password,
-// before it is shown as the path of a file.
-func checkPath(where string) error {
+// CheckStore says what is wrong with what names a store, without opening it. It
+// quotes nothing: there may be a password in it.
+func CheckStore(where string) error {
+	if IsPostgres(where) {
+		_, _, err := postgresConfig(where)
+		return err
+	}
 	if strings.Contains(where, "://") || strings.Contains(where, "host=") || strings.Contains(where, "password=") {
 		return errors.New("the store is neither the path of a file nor postgres://user:password@host:port/database")
 	}

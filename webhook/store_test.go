@@ -288,3 +288,38 @@ func TestTooMany(t *testing.T) {
 		t.Errorf("got %d tracked, %+v, want 2 and 1 untracked", seen.size(), d)
 	}
 }
+
+// TestNoStore: what is listed is the store of an agent, and nothing is made beside
+// what is not.
+func TestNoStore(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	other := filepath.Join(dir, "other.db")
+	db, err := sql.Open("sqlite", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE t (x)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, empty := filepath.Join(dir, "text"), filepath.Join(dir, "empty")
+	for path, content := range map[string]string{text: "this is no database at all", empty: ""} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		other: "the database is not the store of an agent", text: text + " is not the store of an agent",
+		empty: empty + " is not the store of an agent", dir: "is not the store of an agent", dir + "/gone": "no such file",
+	} {
+		if _, err := List(t.Context(), path, Filter{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", path, err, want)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 3 {
+		t.Errorf("got %d files in the folder (%v), want the 3 of the test", len(entries), err)
+	}
+}
