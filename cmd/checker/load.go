@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regpath/diagnose/probes/source"
 	"github.com/regpath/diagnose/reference/fault"
 	"github.com/regpath/diagnose/reference/load"
 )
@@ -24,18 +25,26 @@ func newLoad(stdout io.Writer) *cobra.Command {
 		Short: "Put load on a checker of this machine, for a bounded time",
 		Long: `load sends an even stream of checks and registrations to a checker on this
 machine, as the demo's scenarios do, and prints what came of it.`,
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := profile(scenario, names, duration)
 			if err != nil {
 				return usageError{err}
 			}
+			if err := source.CheckURL(url); err != nil {
+				return usageError{fmt.Errorf("--url: %w; expected http://host:port of a checker", err)}
+			}
 			r, err := load.Run(cmd.Context(), url, p)
 			if err != nil {
 				return usageError{err}
 			}
-			_, err = fmt.Fprintln(stdout, outcome(r))
-			return err
+			if _, err = fmt.Fprintln(stdout, outcome(r)); err != nil {
+				return err
+			}
+			if r.Sent > 0 && len(r.Check)+len(r.Register) == 0 {
+				return fmt.Errorf("nothing was answered at all: is a checker serving at %s?", url)
+			}
+			return nil
 		},
 	}
 	fs := cmd.Flags()
@@ -55,7 +64,7 @@ func profile(scenario string, names int, duration time.Duration) (load.Profile, 
 		}
 		known = append(known, s.Name)
 	}
-	return load.Profile{}, fmt.Errorf("unknown scenario %q: want one of %s", scenario, strings.Join(known, ", "))
+	return load.Profile{}, fmt.Errorf("unknown scenario %q: want one of %s%s", scenario, strings.Join(known, ", "), didYouMean(scenario, known))
 }
 
 // outcome says in one line what came of a load.

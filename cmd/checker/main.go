@@ -14,7 +14,7 @@ import (
 func main() {
 	logging.Disable() // go-redis repeats on stderr what it also returns as an error
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends what the first could not
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)
-	stop()
 	os.Exit(code)
 }

@@ -45,7 +45,7 @@ contract under /debug/diagnose/.
 Without flags it runs on an embedded Redis and SQLite. Every flag can also be
 given in the environment: CHECKER_LISTEN for --listen, CHECKER_SHARD_DSN, with
 spaces between several, for --shard-dsn.`,
-		Args:          cobra.NoArgs,
+		Args:          flagsOnly,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PreRunE:       func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags(), env) },
@@ -60,7 +60,7 @@ spaces between several, for --shard-dsn.`,
 	cmd.SetArgs(args)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	cmd.SetFlagErrorFunc(badFlag)
 	f.register(cmd.Flags())
 	cmd.AddCommand(newLoad(stdout))
 	err := cmd.ExecuteContext(ctx)
@@ -68,7 +68,7 @@ spaces between several, for --shard-dsn.`,
 		return exitOK
 	}
 	_, _ = fmt.Fprintln(stderr, "checker:", err) // nobody is left to tell
-	if usage := (usageError{}); errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+	if usage := (usageError{}); errors.As(err, &usage) {
 		return exitUsage
 	}
 	return exitFailed
@@ -147,6 +147,9 @@ func (f *flags) options(logger *slog.Logger) (local.Options, error) {
 		if o.Redis, err = cache.ParseRedis(f.redis); err != nil {
 			return o, err
 		}
+	}
+	if err := f.addresses(o.Redis.Address); err != nil {
+		return o, err
 	}
 	if f.redisPasswordFile != "" {
 		if f.redis == "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -113,7 +114,6 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	f("--nothing", nil, exitUsage, "unknown flag: --nothing")
-	f("serve", nil, exitUsage, "unknown command")
 	f("--shards x", nil, exitUsage, "--shards")
 	f("--shards 0x1000", nil, exitUsage, "number of shards")
 	f("--names -5", nil, exitUsage, "number of names")
@@ -130,7 +130,21 @@ func TestRefuses(t *testing.T) {
 	f("--redis h:1 --redis-password-file "+dir+"/none", nil, exitUsage, "no such file")
 	f("", map[string]string{"CHECKER_SHARDS": "s3cret"}, exitUsage, "CHECKER_SHARDS is not a valid int")
 	f("--listen 127.0.0.1:0", map[string]string{"CHECKER_SHARD_DSN": "postgres://u:s3cret@127.0.0.1:1/a?connect_timeout=1 postgres://u:s3cret@127.0.0.1:1/b"}, exitFailed, "shard0")
-	f("--listen nowhere:x --names 10 --shards 1", nil, exitFailed, "listen")
+	f("--listen 192.0.2.1:1 --names 10 --shards 1", nil, exitFailed, "listen")
+	f("serve", nil, exitUsage, `unknown command "serve"`)
+	f("laod", nil, exitUsage, `did you mean "load"?`)
+	f("load now", nil, exitUsage, `checker load: want flags only, got "now" as well`)
+	f("--nmaes 3", nil, exitUsage, `unknown flag: --nmaes; did you mean "names"?`)
+	f("load --scenario hot-nam", nil, exitUsage, `did you mean "hot-name"?`)
+	f("--listen nowhere:x", nil, exitUsage, "--listen: the port is not a number from 1 to 65535")
+	f("--listen 127.0.0.1:99999", nil, exitUsage, "--listen: the port 99999 is not between 1 and 65535; expected host:port")
+	f("--redis localhost:70000", nil, exitUsage, "--redis: the port 70000 is not between")
+	f("--redis redis://u:s3cret@h:70000", nil, exitUsage, "--redis: the port 70000 is not between")
+	f("--followup-url http://u:s3cret@h:70000/x?y=z", nil, exitUsage, "--followup-url: the port 70000 is not between")
+	f("--welcome-url h:1", nil, exitUsage, "--welcome-url: is no URL")
+	f("--shard-dsn postgres://u:s3cret@h:1/a --shard-dsn postgres://u:s3cret@h:70000/a", nil, exitUsage, "--shard-dsn of shard1: the port is not a number")
+	f("--shard-dsn postgres://h:1/a --shard-replica-dsn s3cret", nil, exitUsage, "--shard-replica-dsn of shard0: cannot be read")
+	f("load --url http://127.0.0.1:99999", nil, exitUsage, "--url: the port 99999 is not between")
 }
 
 func TestHelp(t *testing.T) {
@@ -165,9 +179,26 @@ func TestLoad(t *testing.T) {
 	if got := stdout.String(); !regexp.MustCompile(`^sent [1-9]\d* in .*check 200: [1-9]`).MatchString(got) {
 		t.Errorf("stdout = %q, want what was sent and answered", got)
 	}
+	stderr = newOutput()
+	if code := run(t.Context(), []string{"load", "--url", "http://" + deadAddress(t), "--for", "300ms"}, noEnvironment, newOutput(), stderr); code != exitFailed || !strings.Contains(stderr.String(), "nothing was answered at all") {
+		t.Errorf("with nothing listening: exit code %d, stderr %q, want %d and why", code, stderr, exitFailed)
+	}
 	for _, args := range [][]string{{"load", "--scenario", "nope"}, {"load", "--url", "http://192.0.2.1:1"}} {
 		if code := run(t.Context(), args, noEnvironment, stdout, stderr); code != exitUsage {
 			t.Errorf("%q: exit code %d, want %d", args, code, exitUsage)
 		}
 	}
+}
+
+// deadAddress is one that nobody listens on.
+func deadAddress(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
 }

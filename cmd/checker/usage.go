@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/regpath/diagnose/probes/source"
+)
+
+// addresses names every address among the flags that cannot be one, before anything
+// is started.
+func (f *flags) addresses(redis string) error {
+	var errs []error
+	check := func(flag, value string, wrong func(string) error, expected string) {
+		if value == "" {
+			return
+		}
+		if err := wrong(value); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w; expected %s", flag, err, expected))
+		}
+	}
+	if !strings.HasSuffix(f.Listen, ":0") { // any that is free
+		check("--listen", f.Listen, source.CheckAddress, "host:port")
+	}
+	check("--redis", redis, source.CheckAddress, "host:port, or a redis:// or rediss:// URL")
+	check("--followup-url", f.FollowUpURL, source.CheckEndpoint, "http://host:port/path")
+	check("--welcome-url", f.WelcomeURL, source.CheckEndpoint, "http://host:port/path")
+	for i, dsn := range f.ShardDSNs {
+		check(fmt.Sprintf("--shard-dsn of shard%d", i), dsn, source.CheckDSN, "postgres://user:password@host:port/database")
+	}
+	for i, dsn := range f.ShardReplicaDSNs {
+		check(fmt.Sprintf("--shard-replica-dsn of shard%d", i), dsn, source.CheckDSN, "postgres://user:password@host:port/database")
+	}
+	return errors.Join(errs...)
+}
+
+// flagsOnly refuses arguments, and suggests the subcommand that may be meant.
+func flagsOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, c := range cmd.Commands() {
+		known = append(known, c.Name())
+	}
+	if len(known) == 0 {
+		return usageError{fmt.Errorf("%s: want flags only, got %q as well; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
+	}
+	return usageError{fmt.Errorf("unknown command %q: want none, or one of %s%s", args[0], strings.Join(known, ", "), didYouMean(args[0], known))}
+}
+
+// badFlag suggests the flag that may be meant.
+func badFlag(cmd *cobra.Command, err error) error {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
+		return usageError{err}
+	}
+	var known []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	return usageError{fmt.Errorf("%w%s", err, didYouMean(unknown.GetSpecifiedName(), known))}
+}
+
+// didYouMean suggests the known word that is nearest to one which is not, by cobra's
+// measure.
+func didYouMean(word string, known []string) string {
+	all := cobra.Command{SuggestionsMinimumDistance: 2}
+	for _, k := range known {
+		all.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
+	}
+	if near := all.SuggestionsFor(word); len(near) > 0 {
+		return fmt.Sprintf("; did you mean %q?", near[0])
+	}
+	return ""
+}
