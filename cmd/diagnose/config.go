@@ -4,17 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/regpath/diagnose/playbooks"
-	"github.com/regpath/diagnose/webhook"
 )
 
 // config is the file that `serve` and `run --config` read. README.md documents
-// it; cmd/diagnose/testdata/diagnose.yml shows every field.
+// it.
 type config struct {
 	// Listen is the address of the webhook and the agent's own metrics.
 	Listen string `yaml:"listen"`
@@ -134,195 +131,57 @@ func (n *notifyConfig) name() string {
 
 const defaultPlaybook = "registration-path"
 
-func loadConfig(path string) (*config, error) {
-	data, err := os.ReadFile(path)
+// check is a look into a configuration beyond its own file: it complains of what is
+// wrong, and returns what is wrong elsewhere.
+type check func(c *config, bad complain) error
+
+// loadConfig reads a configuration. Its error holds every fault that it or one of the
+// checks has found.
+func loadConfig(path string, checks ...check) (*config, error) {
+	data, err := readFile(path, maxText)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	c := &config{Listen: "127.0.0.1:9095", Playbook: defaultPlaybook, Recorder: recorderConfig{Every: 10 * time.Second, Keep: time.Hour}}
-	if err := playbooks.DecodeStrict(path, data, c); err != nil {
-		return nil, err
+	reading := playbooks.ReadStrict(path, data, c)
+	c.check(reading.Fault)
+	var elsewhere error
+	for _, check := range checks {
+		elsewhere = errors.Join(elsewhere, check(c, reading.Fault))
 	}
-	if err := c.validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err := errors.Join(reading.Err(), elsewhere); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-// validate returns every fault that the types could not rule out.
-func (c *config) validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if len(c.Targets) == 0 {
-		bad("targets: at least one is needed, as: - {name: registration, checker: {url: \"http://host:8080\"}}")
-	}
-	seen := map[string]bool{}
-	for i, t := range c.Targets {
-		where := fmt.Sprintf("targets[%d]", i)
-		switch {
-		case t.Name == "":
-			bad("%s.name: is needed", where)
-		case seen[t.Name]:
-			bad("%s.name: %q is taken by an earlier target", where, t.Name)
-		}
-		seen[t.Name] = true
-		if err := t.validate(); err != nil {
-			bad("%s.%w", where, err)
-		}
-	}
-	if err := validWindow(c.Window); err != nil {
-		bad("%w", err)
-	}
-	if err := c.Recorder.validate(); err != nil {
-		bad("recorder.%w", err)
-	}
-	for i := range c.Alertmanagers {
-		if err := c.Alertmanagers[i].validate(); err != nil {
-			bad("alertmanagers[%d]%w", i, err)
-		}
-	}
-	if c.Watchdog != nil {
-		if err := c.Watchdog.validate(); err != nil {
-			bad("watchdog.%w", err)
-		}
-	}
-	sinks := map[string]int{}
-	takers := 0
-	for i, n := range c.Notify {
-		if err := n.validate(); err != nil {
-			bad("notify[%d]%w", i, err)
-			continue
-		}
-		if err := webhook.ValidCourierName(detailsOf(n.name())); err != nil {
-			bad("notify[%d]: the name %q cannot be used: %w", i, n.name(), err)
-		}
-		if first, taken := sinks[n.name()]; taken {
-			bad("notify[%d]: is called %q like notify[%d]; give it a name of its own", i, n.name(), first)
-		}
-		sinks[n.name()] = i
-		if n.Slack != nil && n.Slack.Orders != nil {
-			takers++
-		}
-	}
-	if takers > 1 {
-		bad("notify: %d sinks have orders: at most one can", takers)
-	}
-	for i, r := range c.Routes {
-		for _, err := range r.validate(c, sinks) {
-			bad("routes[%d].%w", i, err)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// target returns the target of that name; the first without one.
-func (c *config) target(name string) (targetConfig, error) {
+// target returns the index of the target of that name; the first without one.
+func (c *config) target(name string) (int, error) {
+	names := c.targetNames()
 	if name == "" {
-		return c.Targets[0], nil
+		return 0, nil
 	}
-	var names []string
-	for _, t := range c.Targets {
-		if t.Name == name {
-			return t, nil
-		}
-		names = append(names, t.Name)
+	if i := slices.Index(names, name); i >= 0 {
+		return i, nil
 	}
-	return targetConfig{}, fmt.Errorf("unknown target %q: want one of %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("unknown target %q: %s", name, oneOf(name, names))
 }
 
-func (t *targetConfig) validate() error {
-	u, err := url.Parse(t.Checker.URL)
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return fmt.Errorf("checker URL: want http://host:port, got %s", redactURL(t.Checker.URL))
+func (c *config) targetNames() []string {
+	names := make([]string, len(c.Targets))
+	for i, t := range c.Targets {
+		names[i] = t.Name
 	}
-	if u.User != nil {
-		return errors.New("checker URL: holds credentials; put a bearer token in checker.token instead")
-	}
-	for i, s := range t.Shards {
-		if s.Name == "" || !s.DSN.given() {
-			return fmt.Errorf("shards[%d]: want {name: shard0, dsn: {env: SHARD0_DSN}}", i)
-		}
-	}
-	for i, b := range t.PgBouncers {
-		if b.Name == "" || !b.DSN.given() {
-			return fmt.Errorf("pgbouncers[%d]: want {name: bouncer0, dsn: {env: BOUNCER0_DSN}}, of the database pgbouncer", i)
-		}
-	}
-	return nil
+	return names
 }
 
-func (n *notifyConfig) validate() error {
-	set := 0
-	for _, is := range []bool{n.Slack != nil, n.SlackWebhook != nil, n.Stdout != nil} {
-		if is {
-			set++
+// sinkNames has nothing in the place of a sink of no kind.
+func (c *config) sinkNames() []string {
+	names := make([]string, len(c.Notify))
+	for i, n := range c.Notify {
+		if n != (notifyConfig{}) {
+			names[i] = n.name()
 		}
 	}
-	switch {
-	case set != 1:
-		return errors.New(": want exactly one of slack, slack_webhook, stdout")
-	case n.Slack != nil && !n.Slack.Token.given():
-		return errors.New(".slack.token: is needed, as {env: SLACK_TOKEN} or {file: PATH}")
-	case n.Slack != nil && n.Slack.Channel == "":
-		return errors.New(".slack.channel: is needed, best as an ID (C0123456789)")
-	case n.Slack != nil && n.Slack.Orders != nil && !n.Slack.Orders.SigningSecret.given():
-		return errors.New(".slack.orders.signing_secret: is needed, as {env: NAME} or {file: PATH}")
-	case n.Slack != nil && n.Slack.Orders != nil && len(n.Slack.Orders.Users)+len(n.Slack.Orders.Channels) == 0:
-		return errors.New(".slack.orders: name the users or channels that may give orders, by their IDs")
-	case n.SlackWebhook != nil && !n.SlackWebhook.URL.given():
-		return errors.New(".slack_webhook.url: is needed, as {env: NAME} or {file: PATH}")
-	}
-	return nil
-}
-
-// redactURL returns raw without what may be a secret in it.
-func redactURL(raw string) string {
-	if raw == "" {
-		return "none"
-	}
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return "something else"
-	}
-	u.RawQuery = ""
-	return fmt.Sprintf("%q", u.Redacted())
-}
-
-// resolve follows the target's references to secrets.
-func (t *targetConfig) resolve() error {
-	var errs []error
-	try := func(s *secret, format string, args ...any) {
-		if err := s.resolve(); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err))
-		}
-	}
-	try(&t.Checker.Token, "target %s: checker.token", t.Name)
-	try(&t.Redis.Password, "target %s: redis.password", t.Name)
-	for i := range t.Shards {
-		try(&t.Shards[i].DSN, "target %s: shards[%d].dsn", t.Name, i)
-	}
-	for i := range t.PgBouncers {
-		try(&t.PgBouncers[i].DSN, "target %s: pgbouncers[%d].dsn", t.Name, i)
-	}
-	return errors.Join(errs...)
-}
-
-// resolve follows the sink's references to secrets.
-func (n *notifyConfig) resolve() error {
-	switch {
-	case n.Slack != nil:
-		if err := n.Slack.Token.resolve(); err != nil {
-			return fmt.Errorf("slack.token: %w", err)
-		}
-		if n.Slack.Orders != nil {
-			if err := n.Slack.Orders.SigningSecret.resolve(); err != nil {
-				return fmt.Errorf("slack.orders.signing_secret: %w", err)
-			}
-		}
-	case n.SlackWebhook != nil:
-		if err := n.SlackWebhook.URL.resolve(); err != nil {
-			return fmt.Errorf("slack_webhook.url: %w", err)
-		}
-	}
-	return nil
+	return names
 }

@@ -378,13 +378,21 @@ notify:
 	eventually(t, "the report is written", 30*time.Second, func() bool { return !strings.Contains(list(id), "being worked on") })
 	contains(t, "incidents ID", list(id), "RegistrationPathSick", "P0", "Cannot tell", "Cost of this run")
 	contains(t, "incidents --output json", list("--output", "json"), `"id": "`+id+`"`, `"courier": "shut"`)
+	contains(t, "incidents ID", list(id), "  1 of 1 alert firing  ")
 	if got := list("--state", "resolved"); got != "none\n" {
 		t.Errorf("resolved ones: got %q, want none", got)
 	}
+	if got := postResolved(t, hook); got != http.StatusOK {
+		t.Fatalf("post the end: got status %d, want 200", got)
+	}
+	eventually(t, "the recovery check is written", 30*time.Second, func() bool { return strings.Contains(list(id), "Measured again") })
+	contains(t, "incidents ID after the end", list(id), "  0 of 1 alert firing  ",
+		"Resolved after 20 min, cannot tell whether it has recovered: RegistrationPathSick\n"+
+			"Measured again after the alert resolved: no cause had been found, and the second look is inconclusive\n\nThe report, from before:\n\nCannot tell")
 	says(t, exitUsage, []string{"incidents", "--config", config, "nope"}, `no incident "nope"`)
 	says(t, exitUsage, []string{"incidents"}, "give the store either by --config FILE or by --store FILE")
 	says(t, exitUsage, []string{"incidents", "--store", "/nowhere/x.db"}, "no such file")
-	says(t, exitUsage, []string{"incidents", "--store", "x", "--state", "odd"}, "want open or resolved")
+	says(t, exitUsage, []string{"incidents", "--store", "x", "--state", "resolvd"}, `want one of open, resolved, stale; did you mean "resolved"?`)
 	says(t, exitUsage, []string{"incidents", "--store", "x", "--limit", "0"}, "want at least 1")
 	says(t, exitUsage, []string{"incidents", "--store", "x", "--output", "xml"}, "want text or json")
 }

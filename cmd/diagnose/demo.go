@@ -42,29 +42,35 @@ func newDemo(std streams) *cobra.Command {
 	var scenario, output string
 	var onReal, list, names bool
 	cmd := &cobra.Command{
-		Use:   "demo",
-		Short: "Hurt a registration path of your own machine and have it diagnosed",
+		Use:        "demo",
+		SuggestFor: []string{"scenario", "try"},
+		Short:      "Hurt a registration path of your own machine and have it diagnosed",
 		Long: `demo starts the reference service with all its back ends on loopback, puts load on
 it, injects a fault, posts an Alertmanager notification to the agent's webhook
 and prints the report as chat would show it. Nothing keeps running and no file
 is left behind.
 
 It ends with exit code 0 only if the root cause found is the injected one.`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0, "flags only"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			scenarios := fault.Scenarios(demoNames, demoLoad)
 			if list {
 				return listScenarios(std.out, scenarios, names)
 			}
+			if names {
+				return errors.New("--names goes with --list")
+			}
 			if output != "text" && output != "json" {
 				return fmt.Errorf("--output: want text or json, got %q", output)
 			}
+			var known []string
 			for _, s := range scenarios {
 				if s.Name == scenario {
 					return demo(cmd.Context(), s, onReal, output, std)
 				}
+				known = append(known, s.Name)
 			}
-			return fmt.Errorf("unknown scenario %q: see diagnose demo --list", scenario)
+			return fmt.Errorf("unknown scenario %q%s; diagnose demo --list names them all", scenario, didYouMean(scenario, known))
 		},
 	}
 	fs := cmd.Flags()

@@ -12,8 +12,9 @@ import (
 
 func newDocs(std streams) *cobra.Command {
 	return &cobra.Command{
-		Use:   "docs [FILE ...]",
-		Short: "Print the page about a playbook's causes",
+		Use:        "docs [FILE ...]",
+		SuggestFor: []string{"doc", "page"},
+		Short:      "Print the page about a playbook's causes",
 		Long: `docs prints, as Markdown, what a playbook knows of each cause: what it is, how it
 looks, what it is mistaken for and the check that tells them apart, what to do now
 and for good. Without an argument it is the page of the built-in playbooks.`,

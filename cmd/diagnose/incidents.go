@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/regpath/diagnose/notify"
+	"github.com/regpath/diagnose/probes"
 	"github.com/regpath/diagnose/webhook"
 )
 
@@ -26,13 +28,14 @@ type incidentsFlags struct {
 func newIncidents(std streams) *cobra.Command {
 	var f incidentsFlags
 	cmd := &cobra.Command{
-		Use:   "incidents [ID]",
-		Short: "List the incidents of an agent, or show the report of one",
+		Use:        "incidents [ID]",
+		SuggestFor: []string{"incident", "list", "ls"},
+		Short:      "List the incidents of an agent, or show the report of one",
 		Long: `incidents lists what is in the agent's store, the latest first. The agent may be
 running. With an ID it shows that incident and its report.`,
 		Example: `  diagnose incidents --config diagnose.yml --undelivered
   diagnose incidents --config diagnose.yml 20261130-101502-k3x7q2ma`,
-		Args: cobra.MaximumNArgs(1),
+		Args: arguments(0, 1, "at most one ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), strings.Join(args, ""), std)
 		},
@@ -40,7 +43,7 @@ running. With an ID it shows that incident and its report.`,
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, "config", "", "configuration file, which names the store")
 	fs.StringVar(&f.store, "store", "", "the file of the store itself")
-	fs.StringVar(&f.state, "state", "", "only open or resolved ones")
+	fs.StringVar(&f.state, "state", "", "only those that are open, resolved or stale")
 	fs.BoolVar(&f.pending, "pending", false, "only those with news that has not been worked through")
 	fs.BoolVar(&f.undelivered, "undelivered", false, "only those with news that a sink has not been told")
 	fs.BoolVar(&f.stats, "stats", false, "count reports by what they found, and the marks that people gave them")
@@ -74,14 +77,17 @@ func (f *incidentsFlags) run(ctx context.Context, id string, std streams) error 
 
 // resolve turns the flags into a store and what is wanted of it.
 func (f *incidentsFlags) resolve(id string) (string, webhook.Filter, error) {
+	states := []string{string(webhook.StateOpen), string(webhook.StateResolved), string(webhook.StateStale)}
 	filter := webhook.Filter{ID: id, State: webhook.State(f.state), Pending: f.pending, Undelivered: f.undelivered, Limit: f.limit}
 	switch {
 	case (f.config == "") == (f.store == ""):
 		return "", filter, errors.New("give the store either by --config FILE or by --store FILE")
 	case f.output != "text" && f.output != "json":
 		return "", filter, fmt.Errorf("--output: want text or json, got %q", f.output)
-	case f.state != "" && filter.State != webhook.StateOpen && filter.State != webhook.StateResolved:
-		return "", filter, fmt.Errorf("--state: want open or resolved, got %q", f.state)
+	case f.state != "" && !slices.Contains(states, f.state):
+		return "", filter, fmt.Errorf("--state %q: %s", f.state, oneOf(f.state, states))
+	case f.since < 0:
+		return "", filter, fmt.Errorf("--since: want how long ago, such as 24h, got %v", f.since)
 	case f.limit < 1:
 		return "", filter, fmt.Errorf("--limit: want at least 1, got %d", f.limit)
 	}
@@ -89,17 +95,20 @@ func (f *incidentsFlags) resolve(id string) (string, webhook.Filter, error) {
 		filter.Since = time.Now().Add(-f.since)
 	}
 	if f.store != "" {
+		if err := webhook.CheckStore(f.store); err != nil {
+			return "", filter, fmt.Errorf("--store: %w", err)
+		}
 		return f.store, filter, nil
 	}
-	c, err := loadConfig(f.config)
+	c, err := loadConfig(f.config, func(c *config, bad complain) error {
+		if !c.Store.given() {
+			bad("store", "is needed", "the store of the agent")
+		}
+		follow(c.secrets()[:1], bad)
+		return nil
+	})
 	if err != nil {
 		return "", filter, err
-	}
-	if !c.Store.given() {
-		return "", filter, fmt.Errorf("%s: names no store", f.config)
-	}
-	if err := c.Store.resolve(); err != nil {
-		return "", filter, fmt.Errorf("%s: store: %w", f.config, err)
 	}
 	return c.Store.Reveal(), filter, nil
 }
@@ -125,10 +134,25 @@ func (f *incidentsFlags) showOne(ctx context.Context, store string, row webhook.
 	if err := writeIncidents(out, []webhook.IncidentRow{row}); err != nil || told.Report == nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(out); err != nil {
+	if _, err := fmt.Fprintln(out, strings.Join(append([]string{""}, outcome(row, told)...), "\n")); err != nil {
 		return err
 	}
 	return notify.Text(out, *told.Report, notify.TextOptions{Detail: notify.Full})
+}
+
+// outcome says how the incident ended and what the second look saw, as chat does,
+// and closes with an empty line; nothing while the incident is open.
+func outcome(row webhook.IncidentRow, told story) []string {
+	if row.ResolvedAt.IsZero() || told.Episode != row.Episode {
+		return nil
+	}
+	n := notify.Notice{Phase: notify.Resolved, Report: told.Report}
+	n.Incident.StartedAt, n.Incident.ResolvedAt, n.Incident.Title = row.StartedAt, row.ResolvedAt, row.Title
+	n.Incident.Stale = row.State == webhook.StateStale
+	if told.ResolvedAt.Equal(row.ResolvedAt) {
+		n.Recovery = told.Recovery
+	}
+	return append(append([]string{notify.Headline(n)}, notify.RecoveryLines(n.Recovery)...), "", "The report, from before:", "")
 }
 
 // writeStats writes how often each cause was reported, and how it was marked.
@@ -162,7 +186,7 @@ func writeIncidents(out io.Writer, rows []webhook.IncidentRow) error {
 			state += ", being worked on"
 		}
 		fmt.Fprintf(&b, "%s  %s  %s  %s of %s firing  %s\n", r.ID, state, orNone(notify.Line(r.Severity, 20)),
-			notify.Value(float64(r.Firing), "count"), notify.Count(r.Alerts, "alert"), notify.Line(r.Title, 80))
+			notify.Value(float64(r.Firing), probes.Count), notify.Count(r.Alerts, "alert"), notify.Line(r.Title, 80))
 		if r.Error != "" {
 			fmt.Fprintf(&b, "    work failed %s: %s\n", notify.Count(r.Attempts, "time"), notify.Line(r.Error, 300))
 		}

@@ -79,6 +79,7 @@ func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Mem
 		if last, err = l.diagnose(ctx, in, l.runs.since(in)); err != nil {
 			return err
 		}
+		l.logger.Info("diagnosed", "incident", in.ID, "verdict", last.Verdict, "duration_ms", last.DurationMS)
 		s = &story{Episode: in.Episode, Report: last}
 		if err := l.tell(ctx, memo, s); err != nil {
 			return err
@@ -93,6 +94,7 @@ func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Mem
 		}
 	}
 	recovery := playbooks.CheckRecovery(*s.Report, *last)
+	l.logger.Info("recovery checked", "incident", in.ID, "outcome", recovery.Outcome, "because", recovery.Because)
 	s.Recovery, s.ResolvedAt = &recovery, in.ResolvedAt
 	return l.tell(ctx, memo, s)
 }
@@ -121,7 +123,6 @@ func (l *line) diagnose(ctx context.Context, in playbooks.Incident, since time.T
 		// The agent is stopping: what was cut short is no report. The next start runs it whole.
 		return nil, err
 	}
-	l.logger.Info("diagnosed", "incident", in.ID, "verdict", report.Verdict, "duration_ms", report.DurationMS)
 	return &report, nil
 }
 

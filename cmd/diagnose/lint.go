@@ -13,8 +13,9 @@ import (
 
 func newLint(std streams) *cobra.Command {
 	return &cobra.Command{
-		Use:   "lint [FILE ...]",
-		Short: "Check playbooks and their unit tests",
+		Use:        "lint [FILE ...]",
+		SuggestFor: []string{"validate"},
+		Short:      "Check playbooks and their unit tests",
 		Long: `lint loads playbooks as run and serve do and prints every fault of all files at
 once, each with its place. A *_test.yaml is checked as a file of tests, with the
 playbook it is about. Without an argument it checks what is built in.

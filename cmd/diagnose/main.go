@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/regpath/diagnose/playbooks"
 )
 
 // The exit codes, as README.md documents them.
@@ -20,11 +22,12 @@ const (
 	exitCauseFound   = 1
 	exitUsage        = 2
 	exitInconclusive = 3
+	exitInterrupted  = 130 // as shells have it
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends what the first could not
 	os.Exit(run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
 }
 
@@ -35,11 +38,18 @@ func run(ctx context.Context, args []string, std streams) int {
 	cmd.SetArgs(args)
 	err := cmd.ExecuteContext(ctx)
 	var code exitCode
+	faults := new(playbooks.LoadError)
 	switch {
 	case err == nil:
 		return exitHealthy
 	case errors.As(err, &code):
 		return int(code)
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		_, _ = fmt.Fprintln(std.err, "diagnose: interrupted")
+		return exitInterrupted
+	case errors.As(err, &faults): // as compilers print them, for editors: nothing before the place
+		_, _ = fmt.Fprintln(std.err, err)
+		return exitUsage
 	default:
 		_, _ = fmt.Fprintf(std.err, "diagnose: %v\n", err)
 		return exitUsage

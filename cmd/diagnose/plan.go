@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/probes"
@@ -42,10 +42,5 @@ func pick(byName map[string]*playbooks.Playbook, name string) (*playbooks.Playbo
 	if p, ok := byName[name]; ok {
 		return p, nil
 	}
-	names := make([]string, 0, len(byName))
-	for n := range byName {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return nil, fmt.Errorf("unknown playbook %q: want one of %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("unknown playbook %q: %s", name, oneOf(name, slices.Sorted(maps.Keys(byName))))
 }

@@ -18,6 +18,9 @@ type recording struct {
 }
 
 func newRecording(path string) (*recording, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("record: %s is a folder: want the name of a file", path)
+	}
 	// Reports quote names of users: CreateTemp makes the file the owner's alone.
 	file, err := os.CreateTemp(filepath.Dir(path), ".diagnose-*")
 	if err != nil {

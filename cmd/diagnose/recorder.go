@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/regpath/diagnose/playbooks"
-	"github.com/regpath/diagnose/probes/source"
 )
 
 // The bounds of the flight recorder: samples more often than once a second would
@@ -20,25 +18,6 @@ const (
 	minEvery   = time.Second
 	maxSamples = 3600
 )
-
-// validate says what is wrong with the figures.
-func (r recorderConfig) validate() error {
-	switch {
-	case r.Every == 0:
-		return nil
-	case r.Every < minEvery:
-		return fmt.Errorf("every: %v is less than %v; 0 switches the recorder off", r.Every, minEvery)
-	case r.Keep < r.Every || r.Keep/r.Every > maxSamples:
-		return fmt.Errorf("keep: %v is not between one and %d times %v", r.Keep, maxSamples, r.Every)
-	}
-	return nil
-}
-
-// validWindow says what is wrong with the time between two samples; 0 is none.
-func validWindow(d time.Duration) error {
-	_, err := source.Window(d)
-	return err
-}
 
 // recorders are the flight recorders of the configuration in force: one for each
 // playbook that is bound to a target. A reload makes new ones, which begin anew.

@@ -71,15 +71,8 @@ func (a *agent) tryReload(ctx context.Context) error {
 // restartFor says what is different from the configuration in force that only a
 // restart can change.
 func (c *config) restartFor(inForce *config) error {
-	for i := range c.Notify {
-		if err := c.Notify[i].resolve(); err != nil {
-			return fmt.Errorf("notify[%d].%w", i, err)
-		}
-	}
-	if err := c.Store.resolve(); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	if _, err := c.senders(); err != nil { // which resolves their tokens
+	// To compare what they stand for, and not where that is kept.
+	if err := resolveAll(c.secrets()); err != nil {
 		return err
 	}
 	var fields []string
@@ -117,8 +110,10 @@ func (a *agent) serveReload(w http.ResponseWriter, r *http.Request) {
 	})).ServeHTTP(w, r)
 }
 
-// reloadOnHangup reloads at every SIGHUP until ctx ends.
-func (a *agent) reloadOnHangup(ctx context.Context) {
+// heedSignals reloads at every SIGHUP until ctx ends. That nobody reads stdout any
+// more is the trouble of one sink, and no reason to end.
+func (a *agent) heedSignals(ctx context.Context) {
+	signal.Ignore(syscall.SIGPIPE)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {

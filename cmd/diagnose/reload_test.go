@@ -65,7 +65,7 @@ func TestReload(t *testing.T) {
 	}
 	a.load = load
 	ctx, cancel := context.WithCancel(context.Background())
-	a.reloadOnHangup(ctx)
+	a.heedSignals(ctx)
 	address, ended := make(chan string, 1), make(chan error, 1)
 	go func() { ended <- a.run(ctx, func(at string) { address <- at }) }()
 	t.Cleanup(func() {

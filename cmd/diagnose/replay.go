@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -20,8 +19,9 @@ type replayFlags struct {
 func newReplay(std streams) *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
-		Use:   "replay FILE",
-		Short: "Judge a recorded run again, offline",
+		Use:        "replay FILE",
+		SuggestFor: []string{"judge"},
+		Short:      "Judge a recorded run again, offline",
 		Long: `replay judges again what a run saw. FILE is what run --record or run --output json
 wrote: a report holds all the evidence that it was judged from. By the playbook
 that made it the report comes out the same to the byte; by another one it shows
@@ -30,7 +30,7 @@ what that one would have said. Nothing is measured.
 The exit codes are those of run.`,
 		Example: `  diagnose run --config diagnose.yml --record incident.json
   diagnose replay incident.json --playbook-file improved.yaml`,
-		Args: cobra.ExactArgs(1),
+		Args: arguments(1, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args[0], std) },
 	}
 	fs := cmd.Flags()
@@ -66,13 +66,13 @@ func (f *replayFlags) run(path string, std streams) error {
 
 // readRecording reads a report from a file.
 func readRecording(path string) (playbooks.Report, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, maxRecording)
 	if err != nil {
 		return playbooks.Report{}, fmt.Errorf("read recording: %w", err)
 	}
 	r, err := playbooks.ReadReport(data)
 	if err != nil {
-		return playbooks.Report{}, fmt.Errorf("read recording: %s: %w", path, err)
+		return playbooks.Report{}, fmt.Errorf("read recording: %s: %w; want what run --record or run --output json wrote", path, err)
 	}
 	return r, nil
 }

@@ -75,7 +75,7 @@ func TestReplayRefusesAndExplains(t *testing.T) {
 	f(exitInconclusive, "sentinel: measured, but the playbook has no such step", old)
 	f(exitInconclusive, "documents no such fact (unknown: bloom.fullness)", old, "--verbose")
 	f(exitInconclusive, "redis: timeout", old)
-	f(exitUsage, "accepts 1 arg")
+	f(exitUsage, "want one FILE")
 	f(exitUsage, "no such file", "gone.json")
 	f(exitUsage, "not a report", write(t, "no.json", "{}"))
 	f(exitUsage, "not a report: json", write(t, "no.json", strings.ReplaceAll(oldRecording, "0.5", "1e999")))

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -108,5 +112,41 @@ notify: [{slack: {token: %s, channel: %s, api_url: %q}}]
 	}
 	if again := chat.Count("chat.postMessage"); again != posts {
 		t.Errorf("something was posted after the report: %d posts, then %d", posts, again)
+	}
+}
+
+// TestNobodyReadsStdout: the agent outlives whoever reads its stdout, and says what
+// was not told there.
+func TestNobodyReadsStdout(t *testing.T) {
+	target := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(target.Close)
+	address := freeAddress(t)
+	config := write(t, "diagnose.yml", fmt.Sprintf(`
+listen: %s
+store: %q
+webhook: {tokens: [%s]}
+targets: [{name: registration, checker: {url: %q}}]
+notify: [{stdout: {}}]
+`, address, filepath.Join(t.TempDir(), "diagnose.db"), canary, target.URL))
+	reader, stdout, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "serve", "--config", config)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), asAgent+"=1"), stdout, t.Output()
+	start(t, cmd)
+	if err := errors.Join(stdout.Close(), reader.Close()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent is ready", 20*time.Second, func() bool { return answers(t, "http://"+address+"/-/ready") })
+	if got := postAlert(t, "http://"+address+webhookPath); got != http.StatusOK {
+		t.Fatalf("post: got status %d, want 200", got)
+	}
+	eventually(t, "what was not told is listed", 30*time.Second, func() bool {
+		_, listed, _ := diagnose(t, "incidents", "--config", config, "--undelivered")
+		return strings.Contains(listed, "not told to stdout") && strings.Contains(listed, "broken pipe")
+	})
+	if !answers(t, "http://"+address+"/-/ready") {
+		t.Error("the agent has gone")
 	}
 }

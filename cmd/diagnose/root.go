@@ -17,14 +17,41 @@ func newRoot(std streams) *cobra.Command {
 		Long: `diagnose looks once at every layer of a registration path (Bloom filter, Redis,
 shards, errors), works out the root cause and reports it with its evidence.
 
-Exit codes: 0 healthy, 1 cause found, 2 bad usage or configuration, 3 inconclusive.`,
+Exit codes: 0 healthy, 1 cause found, 2 bad usage or configuration, 3 inconclusive,
+130 interrupted.`,
+		Version:       version(),
+		Args:          subcommand,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	cmd.SetFlagErrorFunc(badFlag)
+	cmd.SetVersionTemplate("diagnose {{.Version}}\n")
+	cmd.SetHelpCommand(newHelp())
 	cmd.SetOut(std.out)
 	cmd.SetErr(std.err)
 	cmd.AddCommand(newRun(std), newReplay(std), newLint(std), newTest(std), newDocs(std), newServe(std), newIncidents(std), newDemo(std), newVersion(std))
 	return cmd
+}
+
+// newHelp is cobra's help, but for a topic that does not exist.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			topic, rest, err := cmd.Root().Find(args)
+			if err != nil {
+				return err
+			}
+			if topic == cmd.Root() {
+				if err := subcommand(topic, rest); err != nil {
+					return err
+				}
+			}
+			return topic.Help()
+		},
+	}
 }
 
 // newLogger logs to std.err in the format that suits a service.

@@ -2,13 +2,9 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
-	"github.com/prometheus/alertmanager/matcher/parse"
 	"github.com/prometheus/alertmanager/pkg/labels"
 
 	"github.com/regpath/diagnose/playbooks"
@@ -25,41 +21,6 @@ type routeConfig struct {
 	Playbook string   `yaml:"playbook"`
 	// Notify names sinks; all when empty.
 	Notify []string `yaml:"notify"`
-}
-
-// validate returns every fault that can be seen without loading a playbook.
-func (r *routeConfig) validate(c *config, sinks map[string]int) []error {
-	var errs []error
-	if len(r.Matchers) == 0 {
-		errs = append(errs, errors.New(`matchers: at least one is needed, as 'team="growth"'; without a route alerts go to the first target`))
-	}
-	if _, err := r.matchers(); err != nil {
-		errs = append(errs, err)
-	}
-	if _, err := c.target(r.Target); err != nil && len(c.Targets) > 0 {
-		errs = append(errs, fmt.Errorf("target: %w", err))
-	}
-	for i, name := range r.Notify {
-		if _, ok := sinks[name]; !ok {
-			errs = append(errs, fmt.Errorf("notify[%d]: no sink is called %q: want one of %s", i, name, strings.Join(slices.Sorted(maps.Keys(sinks)), ", ")))
-		}
-	}
-	return errs
-}
-
-// matchers reads the matchers as Alertmanager does.
-func (r *routeConfig) matchers() (labels.Matchers, error) { return parseMatchers(r.Matchers) }
-
-func parseMatchers(texts []string) (labels.Matchers, error) {
-	var all labels.Matchers
-	for i, text := range texts {
-		m, err := parse.Matcher(text)
-		if err != nil {
-			return nil, fmt.Errorf("matchers[%d]: %w", i, err)
-		}
-		all = append(all, m)
-	}
-	return all, nil
 }
 
 // routing is what one configuration decides about alerts. It never changes: a
@@ -117,9 +78,9 @@ func newRouting(c *config, old *routing) (*routing, error) {
 		if i == len(c.Routes) {
 			where = "" // the configuration's own defaults
 		}
-		matchers, err := rc.matchers()
+		matchers, err := parseMatchers(rc.Matchers)
 		if err != nil {
-			return nil, fmt.Errorf("%s%w", where, err)
+			return nil, fmt.Errorf("%smatchers%w", where, err)
 		}
 		name := cmp.Or(rc.Target, c.Targets[0].Name)
 		p, err := pick(byTarget[name], cmp.Or(rc.Playbook, c.Playbook))

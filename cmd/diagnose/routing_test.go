@@ -92,7 +92,7 @@ routes:
 		t.Fatal("got no error")
 	}
 	contains(t, "error", err.Error(), "routes[0].matchers: at least one is needed", "routes[1].matchers[0]: ",
-		`routes[1].target: unknown target "c": want one of a`, `routes[1].notify[0]: no sink is called "slack": want one of stdout`,
+		`routes[1].target: unknown target "c"; expected one of a`, `routes[1].notify[0]: unknown sink "slack"; expected one of stdout`,
 		"routes[2].matchers[0]: ")
 	path = write(t, "other.yml", `
 targets: [{name: a, checker: {url: "http://127.0.0.1:1"}}]

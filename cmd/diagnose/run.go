@@ -33,8 +33,9 @@ type runFlags struct {
 func newRun(std streams) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run",
-		Short: "Run a playbook now and report",
+		Use:        "run",
+		SuggestFor: []string{"check", "now"},
+		Short:      "Run a playbook now and report",
 		Long: `run looks at the target once, judges what it saw and prints the report.
 
 The target is that of --config, or is given by --checker and, for a fuller look,
@@ -42,7 +43,7 @@ The target is that of --config, or is given by --checker and, for a fuller look,
 		Example: `  diagnose run --config diagnose.yml
   diagnose run --checker http://127.0.0.1:8080 --redis 127.0.0.1:6379
   diagnose run --config diagnose.yml --record incident.json`,
-		Args: cobra.NoArgs,
+		Args: arguments(0, 0, "flags only"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
 	fs := cmd.Flags()
@@ -71,7 +72,7 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 		return nil, none, fmt.Errorf("--output: want text or json, got %q", f.output)
 	}
 	if err := validWindow(f.window); err != nil {
-		return nil, none, fmt.Errorf("--%w", err)
+		return nil, none, fmt.Errorf("--window: %w", err)
 	}
 	if (f.config == "") == (f.checker == "") {
 		return nil, none, errors.New("give the target either by --config FILE or by --checker URL")
@@ -80,6 +81,9 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 		if f.notify {
 			return nil, none, errors.New("--notify needs --config, which names the sinks")
 		}
+		if f.target != "" {
+			return nil, none, errors.New("--target needs --config, which names the targets")
+		}
 		t, err := f.targetOfFlags()
 		c := &config{Playbook: defaultPlaybook, Targets: []targetConfig{t}}
 		return c, t, err
@@ -87,41 +91,63 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 	if f.redis != "" || f.redisPassword != "" || len(f.dsns)+len(f.dsnFiles)+len(f.bouncers) > 0 {
 		return nil, none, errors.New("--redis, --redis-password-file, --shard-dsn, --shard-dsn-file and --pgbouncer-dsn-file go with --checker, not with --config")
 	}
-	c, err := loadConfig(f.config)
+	target := 0
+	c, err := loadConfig(f.config, func(c *config, bad complain) (err error) {
+		if target, err = c.target(f.target); err != nil {
+			err = fmt.Errorf("--target: %w", err)
+		} else if len(c.Targets) > 0 {
+			follow(below(at("targets", target), c.Targets[target].secrets()), bad)
+		}
+		if f.notify {
+			if len(c.Notify) == 0 {
+				bad("notify", "is needed for --notify", "at least one sink")
+			}
+			follow(c.sinkSecrets(), bad)
+		}
+		return errors.Join(err, c.checkPlaybooks(bad, f.files...))
+	})
 	if err != nil {
 		return nil, none, err
 	}
-	t, err := c.target(f.target)
-	return c, t, err
+	return c, c.Targets[target], nil
 }
 
+// targetOfFlags makes a target of the flags, or says all that is wrong with them.
 func (f *runFlags) targetOfFlags() (targetConfig, error) {
 	t := targetConfig{Name: "registration", Checker: checkerConfig{URL: f.checker}, Redis: redisConfig{Address: f.redis}}
-	var err error
-	if t.Redis.Password, err = secretFile(f.redisPassword); err != nil {
-		return t, err
+	flags := map[string]string{"checker.url": "--checker", "redis.address": "--redis"}
+	var errs []error
+	read := func(flag, path string) secret {
+		s, err := secretFile(path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
+		}
+		return s
 	}
-	add := func(dsn secret) {
-		t.Shards = append(t.Shards, shardConfig{Name: fmt.Sprintf("shard%d", len(t.Shards)), DSN: dsn})
+	if f.redisPassword != "" {
+		t.Redis.Password = read("--redis-password-file", f.redisPassword)
+	}
+	add := func(list string, all *[]shardConfig, name, flag string, dsn secret) {
+		flags[at(list, len(*all))+".dsn"] = flag
+		*all = append(*all, shardConfig{Name: fmt.Sprintf("%s%d", name, len(*all)), DSN: dsn})
 	}
 	for _, dsn := range f.dsns {
-		add(secret{Secret: notify.NewSecret(dsn)})
+		add("shards", &t.Shards, "shard", fmt.Sprintf("--shard-dsn of shard%d", len(t.Shards)), plainSecret(dsn))
 	}
 	for _, path := range f.dsnFiles {
-		dsn, err := secretFile(path)
-		if err != nil {
-			return t, err
-		}
-		add(dsn)
+		add("shards", &t.Shards, "shard", "--shard-dsn-file "+path, read("--shard-dsn-file", path))
 	}
 	for _, path := range f.bouncers {
-		dsn, err := secretFile(path)
-		if err != nil {
-			return t, err
-		}
-		t.PgBouncers = append(t.PgBouncers, shardConfig{Name: fmt.Sprintf("pgbouncer%d", len(t.PgBouncers)), DSN: dsn})
+		add("pgbouncers", &t.PgBouncers, "pgbouncer", "--pgbouncer-dsn-file "+path, read("--pgbouncer-dsn-file", path))
 	}
-	return t, t.validate()
+	if len(errs) == 0 { // else what was not read would be missing
+		bad := func(path, problem, expected string, _ ...string) {
+			errs = append(errs, errors.New(asText(cmp.Or(flags[path], path), problem, expected)))
+		}
+		t.check(bad)
+		judge(t.secrets(), bad)
+	}
+	return t, errors.Join(errs...)
 }
 
 func (f *runFlags) run(ctx context.Context, std streams) error {
@@ -147,11 +173,8 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 	}
 	var sinks []sink
 	if f.notify {
-		// The report goes to stdout anyway.
+		// The report is printed anyway: a sink to stdout has had it then.
 		elsewhere := slices.DeleteFunc(slices.Clone(c.Notify), func(n notifyConfig) bool { return n.Stdout != nil })
-		if len(elsewhere) == 0 {
-			return fmt.Errorf("--notify: %s names no sink but stdout under notify", f.config)
-		}
 		if sinks, err = newSinks(elsewhere, std.out); err != nil {
 			return err
 		}

@@ -71,12 +71,15 @@ func secretFile(path string) (secret, error) {
 	if path == "" {
 		return secret{}, nil
 	}
-	b, err := os.ReadFile(path)
+	b, err := readFile(path, maxText)
 	if wrapped := new(os.PathError); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	if err != nil {
-		return secret{}, fmt.Errorf("read secret file %s: %w", unlessSecret(path), err)
+	switch {
+	case err != nil && looksSecret(path):
+		return secret{}, errors.New("want the name of a file that holds the secret; what stands there looks like the secret itself and is not shown")
+	case err != nil:
+		return secret{}, fmt.Errorf("read secret file %s: %w", path, err)
 	}
 	v := strings.TrimSpace(string(b))
 	if v == "" {
@@ -85,15 +88,20 @@ func secretFile(path string) (secret, error) {
 	return secret{Secret: notify.NewSecret(v)}, nil
 }
 
-// reference is what the name of an environment variable or the path of a file
-// looks like.
-var reference = regexp.MustCompile(`^([A-Z][A-Z0-9_]*|.*[/.].*)$`)
+// looksSecret tells what may be a secret from the name of a file, which is none: a
+// URL, a connection string, what comes from Slack.
+func looksSecret(path string) bool {
+	return strings.ContainsAny(path, "@=") || strings.Contains(path, "://") || strings.HasPrefix(path, "xox")
+}
 
-// unlessSecret returns a reference as it was written, unless it looks as if the
-// secret itself stood there.
-func unlessSecret(ref string) string {
-	if reference.MatchString(ref) {
-		return ref
+// variable is what the name of an environment variable looks like.
+var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
+// unlessSecret returns the name of an environment variable, unless it looks as if
+// the secret itself stood there.
+func unlessSecret(name string) string {
+	if variable.MatchString(name) {
+		return name
 	}
 	return "(not shown: it looks like the secret itself)"
 }

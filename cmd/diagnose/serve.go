@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"runtime/debug"
@@ -10,15 +12,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// defaultConfig is what serve reads when not told what to.
+const defaultConfig = "diagnose.yml"
+
 func newServe(std streams) *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Take alerts from Alertmanager and report to chat",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), path, std) },
+		Use:        "serve",
+		SuggestFor: []string{"server", "start", "agent"},
+		Short:      "Take alerts from Alertmanager and report to chat",
+		Args:       arguments(0, 0, "flags only"),
+		RunE:       func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), path, std) },
 	}
-	cmd.Flags().StringVar(&path, "config", "diagnose.yml", "configuration file")
+	cmd.Flags().StringVar(&path, "config", defaultConfig, "configuration file")
 	return cmd
 }
 
@@ -31,13 +37,12 @@ func serve(ctx context.Context, path string, std streams) error {
 		debug.SetGCPercent(gcPercent)
 	}
 	load := func() (*config, error) {
-		c, err := loadConfig(path)
-		if err != nil {
-			return nil, err
-		}
-		return c, c.validateServe()
+		return loadConfig(path, checkServe)
 	}
 	c, err := load()
+	if errors.Is(err, fs.ErrNotExist) && path == defaultConfig {
+		err = fmt.Errorf("%w; give another by --config FILE", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -51,23 +56,24 @@ func serve(ctx context.Context, path string, std streams) error {
 		return err
 	}
 	a.load = load
-	a.reloadOnHangup(ctx)
+	a.heedSignals(ctx)
 	return a.run(ctx, func(address string) {
 		logger.Info("ready", "webhook", "http://"+address+webhookPath, "targets", len(c.Targets), "version", version())
 	})
 }
 
-// validateServe says what `serve` needs and `run` does not.
-func (c *config) validateServe() error {
-	var errs []error
+// checkServe looks for what `serve` needs: more than `run`, and all that the
+// configuration refers to.
+func checkServe(c *config, bad complain) error {
 	if !c.Store.given() {
-		errs = append(errs, errors.New("store: is needed, a file such as /var/lib/diagnose/diagnose.db, or a postgres:// URL that several agents share"))
+		bad("store", "is needed", "a file such as /var/lib/diagnose/diagnose.db, or a postgres:// URL that several agents share")
 	}
 	if len(c.Webhook.Tokens) == 0 {
-		errs = append(errs, errors.New("webhook.tokens: is needed, as [{env: DIAGNOSE_TOKEN}]; Alertmanager sends it as authorization.credentials"))
+		bad("webhook.tokens", "at least one is needed", "[{env: DIAGNOSE_TOKEN}]; Alertmanager sends it as authorization.credentials")
 	}
 	if len(c.Notify) == 0 {
-		errs = append(errs, errors.New("notify: at least one sink is needed, such as - stdout: {}"))
+		bad("notify", "at least one sink is needed", "- stdout: {}, or Slack")
 	}
-	return errors.Join(errs...)
+	follow(c.secrets(), bad)
+	return c.checkPlaybooks(bad)
 }

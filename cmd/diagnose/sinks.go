@@ -19,8 +19,8 @@ type sink struct {
 func newSinks(configs []notifyConfig, out io.Writer) ([]sink, error) {
 	var sinks []sink
 	for i, c := range configs {
-		if err := c.resolve(); err != nil {
-			return nil, fmt.Errorf("notify[%d].%w", i, err)
+		if err := resolveAll(below(at("notify", i), c.secrets())); err != nil {
+			return nil, err
 		}
 		s, err := newSink(c, out)
 		if err != nil {

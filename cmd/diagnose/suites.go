@@ -56,7 +56,7 @@ func (s *suites) paths(paths []string) ([]*playbooks.Suite, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			data, err := os.ReadFile(name)
+			data, err := readFile(name, maxText)
 			if err != nil {
 				return nil, fmt.Errorf("read tests: %w", err)
 			}

@@ -35,7 +35,7 @@ type target struct {
 }
 
 func newTarget(c targetConfig) (*target, error) {
-	if err := c.resolve(); err != nil {
+	if err := resolveAll(below("target "+c.Name, c.secrets())); err != nil {
 		return nil, err
 	}
 	t := &target{name: c.Name, config: c}

@@ -12,7 +12,7 @@ func newVersion(std streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  cobra.NoArgs,
+		Args:  arguments(0, 0, "flags only"),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(std.out, "diagnose %s\n", version())
 			return err

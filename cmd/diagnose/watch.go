@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/prometheus/alertmanager/pkg/labels"
@@ -35,39 +33,13 @@ type watchdogConfig struct {
 // minWithin is shorter than any sensible repeat_interval.
 const minWithin = time.Minute
 
-func (a *alertmanagerConfig) validate() error {
-	u, err := url.Parse(a.URL)
-	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return fmt.Errorf(".url: want http://host:9093, got %s", redactURL(a.URL))
-	case u.User != nil:
-		return errors.New(".url: holds credentials; put a bearer token in token instead")
-	case a.Receiver == "":
-		return errors.New(".receiver: is needed, the name of the receiver there that posts to this agent")
-	}
-	return nil
-}
-
-func (w *watchdogConfig) validate() error {
-	if len(w.Matchers) == 0 {
-		return errors.New(`matchers: at least one is needed, as 'alertname="Watchdog"'`)
-	}
-	if _, err := parseMatchers(w.Matchers); err != nil {
-		return err
-	}
-	if w.Within < minWithin {
-		return fmt.Errorf("within: want at least %s, and more than Alertmanager's repeat_interval for it", minWithin)
-	}
-	return nil
-}
-
 // senders are the Alertmanagers as the inbox wants them.
 func (c *config) senders() ([]webhook.Sender, error) {
 	var all []webhook.Sender
 	for i := range c.Alertmanagers {
 		a := &c.Alertmanagers[i]
 		if err := a.Token.resolve(); err != nil {
-			return nil, fmt.Errorf("alertmanagers[%d].token: %w", i, err)
+			return nil, fmt.Errorf("%s.token: %w", at("alertmanagers", i), err)
 		}
 		all = append(all, webhook.Sender{URL: a.URL, Token: a.Token.Reveal(), Receiver: a.Receiver})
 	}
@@ -81,7 +53,7 @@ func (c *config) watchdog() (*webhook.Watchdog, error) {
 	}
 	matchers, err := parseMatchers(c.Watchdog.Matchers)
 	if err != nil {
-		return nil, fmt.Errorf("watchdog.%w", err)
+		return nil, fmt.Errorf("watchdog.matchers%w", err)
 	}
 	return &webhook.Watchdog{Matches: func(l map[string]string) bool { return matchAll(matchers, l) }, Within: c.Watchdog.Within}, nil
 }
