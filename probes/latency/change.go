@@ -21,6 +21,7 @@ type change struct {
 	span            source.Span
 	check, register endpoint
 	found, missing  probes.Number
+	stalls, stalled probes.Number
 }
 
 // endpoint is what happened to the requests to one endpoint.
@@ -46,6 +47,8 @@ func difference(first, last source.Latency, span source.Span) change {
 		register: between("register", first, last, span),
 		found:    span.Delta(first.Lookups.Found, last.Lookups.Found),
 		missing:  span.Delta(first.Lookups.Missing, last.Lookups.Missing),
+		stalls:   span.Delta(first.Scheduling.Stalls, last.Scheduling.Stalls),
+		stalled:  span.Delta(first.Scheduling.StalledSeconds, last.Scheduling.StalledSeconds),
 	}
 }
 
@@ -98,6 +101,8 @@ func (c change) record(rec *probes.Recorder) {
 	rec.Set("register_followup_share", c.register.share("followup"))
 	timed := c.register.requests.AtLeast(minTimed, "fewer than 10 requests to the endpoint in the window")
 	rec.Set("register_followup_seconds", c.register.leg("followup").busy.Over(timed, ""))
+	rec.Set("stalled_share", c.span.PerSecond(c.stalled).Clamp(0, 1))
+	rec.Set("stall_seconds", c.stalled.Over(c.stalls, "no stall in the window"))
 	c.answers(rec)
 	lookups := c.found.Plus(c.missing)
 	rec.Set("lookups_rate", c.span.PerSecond(lookups))

@@ -19,6 +19,8 @@ func facts() []probes.FactDoc {
 		{Name: "shard_answers_share", Unit: probes.Ratio, Help: "Share of the checks that a shard answered.", Expected: "a few per cent"},
 		{Name: "lookups_rate", Unit: probes.PerSecond, Help: "Checks per second that a shard was asked for."},
 		{Name: "lookups_missing_share", Unit: probes.Ratio, Help: "Share of them whose name no shard had."},
+		{Name: "stalled_share", Unit: probes.Ratio, Help: "Share of the time in which the service did not run though it wanted to, by delays of 10 ms and more of a timer of its own.", Expected: "<= 0.02"},
+		{Name: "stall_seconds", Unit: probes.Seconds, Help: "Mean length of such a delay; unknown where there was none."},
 		{Name: "register_rate", Unit: probes.PerSecond, Help: "Registrations answered per second."},
 		{Name: "register_seconds", Unit: probes.Seconds, Help: "Mean time of a registration inside the service.", Expected: "<= 0.05"},
 		{Name: "register_p99_seconds", Unit: probes.Seconds, Help: "99 in 100 registrations take no longer, as check_p99_seconds.", Expected: "<= 0.25"},

@@ -21,7 +21,7 @@ const zero = `{"now":"2026-11-30T16:00:00Z","started_at":"2026-11-30T15:00:00Z",
  {"endpoint":"register","requests":300,"errors":0,"busy_seconds":3,"counts":[0,100,200,0],
   "layers":[{"layer":"id","calls":300,"busy_seconds":0},{"layer":"shard","calls":300,"busy_seconds":2},
    {"layer":"redis","calls":290,"busy_seconds":0.5},{"layer":"followup","calls":0,"busy_seconds":0}]}],
- "lookups":{"found":150,"missing":50}}`
+ "lookups":{"found":150,"missing":50},"scheduling":{"stalls":10,"stalled_seconds":1}}`
 
 // later is a second and a thousand checks and a hundred registrations on.
 const later = `{"now":"2026-11-30T16:00:01Z","started_at":"2026-11-30T15:00:00Z","le":[0.001,0.01,0.1],"endpoints":[
@@ -31,7 +31,7 @@ const later = `{"now":"2026-11-30T16:00:01Z","started_at":"2026-11-30T15:00:00Z"
  {"endpoint":"register","requests":400,"errors":0,"busy_seconds":53,"counts":[0,100,200,100],
   "layers":[{"layer":"id","calls":400,"busy_seconds":0},{"layer":"shard","calls":400,"busy_seconds":4},
    {"layer":"redis","calls":390,"busy_seconds":1},{"layer":"followup","calls":100,"busy_seconds":45}]}],
- "lookups":{"found":200,"missing":200}}`
+ "lookups":{"found":200,"missing":200},"scheduling":{"stalls":15,"stalled_seconds":1.5}}`
 
 func quick(into any) error { into.(*Options).Window = source.MinWindow; return nil }
 
@@ -69,6 +69,7 @@ func TestWhichLayerMoved(t *testing.T) {
 		"register_redis_share": 0.01, "register_followup_share": 0.9, "register_followup_seconds": 0.45,
 		// Of 1,000 checks 500 are within 1 ms, 400 within 10, 95 within 100, 5 above.
 		"check_p50_seconds": 0.001, "check_p99_seconds": 0.01 + 0.09*90.0/95, "register_p99_seconds": 0.1,
+		"stalled_share": 0.5, "stall_seconds": 0.1,
 	} {
 		if got, ok := probetest.Value(ev, name); !ok || math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s = %v, %t, want %v", name, got, ok, want)
@@ -92,6 +93,10 @@ func TestUnknownIsNotZero(t *testing.T) {
 	probetest.WantMissing(t, ev, "check_seconds", "fewer than 10 requests")
 	probetest.WantMissing(t, ev, "check_p99_seconds", "fewer than 100 requests")
 	probetest.WantMissing(t, ev, "lookups_missing_share", "fewer than 10 times")
+	probetest.Want(t, ev, "stalled_share", 0)
+	probetest.WantMissing(t, ev, "stall_seconds", "no stall")
+	ev = check(t, strings.Replace(zero, `"scheduling"`, `"other"`, 1), strings.Replace(later, `"scheduling"`, `"other"`, 1))
+	probetest.WantMissing(t, ev, "stalled_share", "")
 
 	one := strings.ReplaceAll(zero, `"endpoint":"register"`, `"endpoint":"other"`)
 	ev = check(t, one, strings.ReplaceAll(later, `"endpoint":"register"`, `"endpoint":"other"`))

@@ -14,6 +14,10 @@ type Latency struct {
 		Found   probes.Number `json:"found"`
 		Missing probes.Number `json:"missing"`
 	} `json:"lookups"`
+	Scheduling struct {
+		Stalls         probes.Number `json:"stalls"`
+		StalledSeconds probes.Number `json:"stalled_seconds"`
+	} `json:"scheduling"`
 }
 
 // Endpoint is what a service did for the requests to one endpoint.

@@ -58,6 +58,7 @@ type Server struct {
 	startedAt       time.Time
 	check, register *meter
 	attempt, move   *meter
+	pulse           pulse
 	guard           *guard.Guard
 	origin          *guard.Origin
 	stopping        atomic.Bool
@@ -109,6 +110,7 @@ func New(o Options) (*Server, error) {
 
 // Serve answers on l until Shutdown; it returns nil then.
 func (s *Server) Serve(l net.Listener) error {
+	defer s.pulse.start()()
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve http: %w", err)
 	}

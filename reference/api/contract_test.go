@@ -187,6 +187,7 @@ func TestContract(t *testing.T) {
 		"states.released number", "states.too_early number")
 	latency := check("GET /debug/diagnose/latency", http.MethodGet, "/debug/diagnose/latency", "",
 		"now time", "started_at time", "le list", "le[] number", "lookups.found number", "lookups.missing number",
+		"scheduling.stalls number", "scheduling.stalled_seconds number",
 		"endpoints list", "endpoints[].endpoint text", "endpoints[].requests number", "endpoints[].errors number",
 		"endpoints[].busy_seconds number", "endpoints[].counts list", "endpoints[].counts[] number",
 		"endpoints[].answered_by.bloom number", "endpoints[].answered_by.local number", "endpoints[].answered_by.redis number", "endpoints[].answered_by.shard number",

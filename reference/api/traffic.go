@@ -82,6 +82,10 @@ type legsDoc struct {
 		Found   uint64 `json:"found"`
 		Missing uint64 `json:"missing"`
 	} `json:"lookups"`
+	Scheduling struct {
+		Stalls         uint64  `json:"stalls"`
+		StalledSeconds float64 `json:"stalled_seconds"`
+	} `json:"scheduling"`
 }
 
 type legEndpoint struct {
@@ -105,6 +109,7 @@ func (s *Server) latencyDoc() legsDoc {
 	doc := legsDoc{Now: time.Now(), StartedAt: s.startedAt, LE: s.check.le}
 	found := s.service.Lookups()
 	doc.Lookups.Found, doc.Lookups.Missing = found.Found, found.Missing
+	doc.Scheduling.Stalls, doc.Scheduling.StalledSeconds = s.pulse.stalls.Load(), time.Duration(s.pulse.stalled.Load()).Seconds()
 	spent := s.service.Spent()
 	for _, m := range []*meter{s.check, s.register} {
 		r := m.read()

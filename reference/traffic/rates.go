@@ -37,7 +37,10 @@ func number(t time.Time) int64 { return t.UnixNano() / int64(slot) }
 // turn empties the slots that have begun since.
 func (r *rates) turn(now time.Time) {
 	n := number(now)
-	if n < r.last { // the clock went back: nothing is known of before
+	switch {
+	case n == r.last-1: // overtaken by a later request on its way here
+		return
+	case n < r.last: // the clock went back: nothing is known of before
 		*r = *newRates(now)
 		return
 	}

@@ -99,13 +99,13 @@ func (w *Watch) LookedUp(name string, now time.Time) {
 // turn begins a new window when the current one is over.
 func (w *Watch) turn(now time.Time) {
 	age := now.Sub(w.start)
-	if age < window && age >= 0 {
+	if age < window && age >= -slot { // requests overtake each other on their way here
 		return
 	}
 	w.current, w.previous = w.previous, w.current
 	w.current.reset()
 	w.before, w.start = w.start, now
-	if age >= 2*window || age < 0 { // the last one is too old to be told of
+	if age >= 2*window || age < -slot { // the last one is too old to be told of
 		w.previous.reset()
 		w.before = now
 	}

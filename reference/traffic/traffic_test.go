@@ -117,6 +117,24 @@ func TestRates(t *testing.T) {
 	}
 }
 
+// TestOvertaken: requests tell the time before they wait for each other.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	w := traffic.New(start)
+	ask := func(at time.Duration) { w.Asked(traffic.Check, "name", addr(1), start.Add(at)) }
+	for at := time.Duration(0); at < 2*time.Minute; at += 100 * time.Millisecond {
+		ask(at + time.Second)
+		ask(at + time.Second - time.Millisecond) // at the border of a slot or a window, it belongs to the one before
+	}
+	s := w.Stats(start.Add(121 * time.Second))
+	if r := s.Rates[traffic.Check]; !r.Known || math.Abs(r.PerSecond-20) > 0.5 || math.Abs(r.Baseline-20) > 0.5 || r.Over < time.Minute {
+		t.Errorf("got %+v, want 20 per second now and before", r)
+	}
+	if s.Checks < 600 {
+		t.Errorf("%d checks in the window, want those of at least half a minute", s.Checks)
+	}
+}
+
 func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	w := traffic.New(start)
