@@ -51,7 +51,7 @@ var factNames = map[string]string{
 		check_shard_share bloom_answers_share local_answers_share redis_answers_share shard_answers_share lookups_rate
 		lookups_missing_share register_rate register_seconds register_p99_seconds register_error_ratio
 		register_shard_share register_redis_share register_followup_share register_followup_seconds
-		register_followup_rate`,
+		register_followup_rate stalled_share stall_seconds`,
 }
 
 // tableNames are the tables of the real probes, by kind.
