@@ -29,9 +29,9 @@ func (s sqliteSessions) transact(ctx context.Context, work func(session) error) 
 		if back := tx.Rollback(); back != nil && !errors.Is(back, sql.ErrTxDone) {
 			return errors.Join(err, back)
 		}
-		return err
+		return ended(ctx, err)
 	}
-	return tx.Commit()
+	return ended(ctx, tx.Commit())
 }
 
 type sqliteSession struct{ tx *sql.Tx }

@@ -41,7 +41,7 @@ func (s *SQLite) Load(ctx context.Context, rows []Row) (added int64, err error) 
 			result, err := tx.ExecContext(ctx, "INSERT INTO "+s.tables[i].name+" (username, user_id, created_at, state, recyclable_at) VALUES "+
 				strings.Repeat("(?, ?, ?, ?, ?), ", len(chunk)-1)+"(?, ?, ?, ?, ?) ON CONFLICT (username) DO NOTHING", args...)
 			if err != nil {
-				return 0, fmt.Errorf("load %d rows: %w", len(rows), err)
+				return 0, fmt.Errorf("load %d rows: %w", len(rows), ended(ctx, err))
 			}
 			n, err := result.RowsAffected()
 			if err != nil {
@@ -51,7 +51,7 @@ func (s *SQLite) Load(ctx context.Context, rows []Row) (added int64, err error) 
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		return 0, fmt.Errorf("load %d rows: %w", len(rows), err)
+		return 0, fmt.Errorf("load %d rows: %w", len(rows), ended(ctx, err))
 	}
 	return added, nil
 }

@@ -66,9 +66,18 @@ func (s *SQLite) write(ctx context.Context, name string, work func(run) error) (
 		if errors.Is(err, errUnchanged) {
 			return false, nil
 		}
-		return false, err
+		return false, ended(ctx, err)
 	}
-	return true, tx.Commit()
+	return true, ended(ctx, tx.Commit())
+}
+
+// ended is the error of a transaction by its cause: when ctx ends, database/sql rolls back by itself, and says afterwards only
+// that the transaction is over.
+func ended(ctx context.Context, err error) error {
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // run runs prepared statements in a transaction.
