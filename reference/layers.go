@@ -141,30 +141,15 @@ type shardNames struct {
 }
 
 // All implements bloom.Shards: all shards at the same time, in bounded memory.
+// A name that moves from one shard to another meanwhile may be read at neither:
+// then all is read once more, until nothing has moved.
 func (n shardNames) All(ctx context.Context, add func(string)) error {
-	return n.settled(ctx, add, func(ctx context.Context, s shard.Store, yield func(string) error) error { return s.Names(ctx, yield) })
-}
-
-// Since implements bloom.Shards. It is for the time between two runs: most of
-// what it saves is the way of the names that are known.
-func (n shardNames) Since(ctx context.Context, at time.Time, add func(string)) error {
-	return n.settled(ctx, add, func(ctx context.Context, s shard.Store, yield func(string) error) error {
-		return s.NamesSince(ctx, at, yield)
-	})
-}
-
-// reading reads names of one shard.
-type reading func(ctx context.Context, s shard.Store, yield func(name string) error) error
-
-// settled reads all shards. A name that moves from one to another meanwhile may
-// be read at neither: then all is read once more, until nothing has moved.
-func (n shardNames) settled(ctx context.Context, add func(string), read reading) error {
 	before, err := n.shards.Version(ctx)
 	if err != nil {
 		return err
 	}
 	for {
-		if err := n.each(ctx, add, read); err != nil {
+		if err := n.each(ctx, add); err != nil {
 			return err
 		}
 		after, err := n.shards.Version(ctx)
@@ -177,13 +162,13 @@ func (n shardNames) settled(ctx context.Context, add func(string), read reading)
 
 // each reads all shards, with rests: whoever checks a name meanwhile must find a
 // core that is free.
-func (n shardNames) each(ctx context.Context, add func(string), read reading) error {
+func (n shardNames) each(ctx context.Context, add func(string)) error {
 	shards := n.shards.Len()
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range shards {
 		group.Go(func() error {
 			pace := newPace(shards)
-			err := read(ctx, n.shards.Store(i), func(name string) error {
+			err := n.shards.Store(i).Names(ctx, func(name string) error {
 				add(name)
 				return pace.keep(ctx)
 			})
@@ -194,6 +179,12 @@ func (n shardNames) each(ctx context.Context, add func(string), read reading) er
 		})
 	}
 	return group.Wait()
+}
+
+// Since implements bloom.Shards. A store cannot tell names by their age, so it
+// is every name; the filter skips what it has.
+func (n shardNames) Since(ctx context.Context, _ time.Time, add func(string)) error {
+	return n.All(ctx, add)
 }
 
 // Sample implements bloom.Shards.

@@ -119,11 +119,6 @@ func (r *reopenable) Names(ctx context.Context, yield func(name string) error) e
 	return r.current().Names(ctx, yield)
 }
 
-// NamesSince implements [shard.Store].
-func (r *reopenable) NamesSince(ctx context.Context, at time.Time, yield func(name string) error) error {
-	return r.current().NamesSince(ctx, at, yield)
-}
-
 // Placement implements [shard.Store].
 func (r *reopenable) Placement() shard.Placement { return r.current().Placement() }
 

@@ -175,23 +175,13 @@ func (p *Postgres) Lookup(ctx context.Context, name string) (Row, bool, error) {
 
 // Names implements [Store].
 func (p *Postgres) Names(ctx context.Context, yield func(name string) error) error {
-	return p.each(ctx, yield, "")
-}
-
-// NamesSince implements [Store].
-func (p *Postgres) NamesSince(ctx context.Context, at time.Time, yield func(name string) error) error {
-	return p.each(ctx, yield, " WHERE created_at >= $1", at)
-}
-
-// each calls yield with every name that meets the condition.
-func (p *Postgres) each(ctx context.Context, yield func(name string) error, where string, args ...any) error {
 	conn, err := p.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.release(conn)
 	for _, t := range p.tables {
-		rows, err := conn.Query(ctx, t.names+where, args...)
+		rows, err := conn.Query(ctx, t.names)
 		if err != nil {
 			return fmt.Errorf("read %s: %w", t.name, err)
 		}

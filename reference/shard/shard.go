@@ -79,10 +79,6 @@ type Store interface {
 	// error from yield ends the walk and comes back in the chain of the answer.
 	Names(ctx context.Context, yield func(name string) error) error
 
-	// NamesSince is Names for the rows that were created at or after the time given: the shard reads all of them, but tells
-	// only those.
-	NamesSince(ctx context.Context, at time.Time, yield func(name string) error) error
-
 	// Placement is the shard's share of the routing. A name that is not the shard's to answer for makes Lookup, Claim, Move and
 	// Load fail with [ErrMoved], and nothing is done.
 	Placement() Placement

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"time"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
@@ -105,22 +104,12 @@ func (s *SQLite) Lookup(ctx context.Context, name string) (Row, bool, error) {
 
 // Names implements [Store].
 func (s *SQLite) Names(ctx context.Context, yield func(name string) error) error {
-	return s.walk(ctx, yield, "")
-}
-
-// NamesSince implements [Store].
-func (s *SQLite) NamesSince(ctx context.Context, at time.Time, yield func(name string) error) error {
-	return s.walk(ctx, yield, " WHERE created_at >= $1", at.UnixMicro())
-}
-
-// walk calls yield with every name that meets the condition.
-func (s *SQLite) walk(ctx context.Context, yield func(name string) error, where string, args ...any) error {
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
 	defer s.gate.leave()
 	for _, t := range s.tables {
-		if err := s.each(ctx, yield, t.names+where, args...); err != nil {
+		if err := s.each(ctx, yield, t.names); err != nil {
 			return fmt.Errorf("read %s: %w", t.name, err)
 		}
 	}

@@ -352,17 +352,6 @@ func checkNames(t *testing.T, open opener) {
 	if got := allNames(t, s); len(got) != 1000 { // the only connection works again
 		t.Errorf("Names after a walk that was broken off gives %d names, want 1000", len(got))
 	}
-	mustClaim(t, s, shard.Row{Name: "before", UserID: 1, CreatedAt: epoch.Add(time.Hour - time.Microsecond)})
-	mustClaim(t, s, shard.Row{Name: "then", UserID: 2, CreatedAt: epoch.Add(time.Hour)})
-	mustClaim(t, s, shard.Row{Name: "after", UserID: 3, CreatedAt: epoch.Add(2 * time.Hour)})
-	var since []string
-	if err := s.NamesSince(t.Context(), epoch.Add(time.Hour), func(n string) error { since = append(since, n); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(since)
-	if want := []string{"after", "then"}; !slices.Equal(since, want) {
-		t.Errorf("NamesSince gives %q, want %q", since, want)
-	}
 }
 
 // checkReopen opens one place many times at once, then finds in it what was left.
