@@ -239,15 +239,17 @@ type batch struct {
 // next takes one more change for a group, or nil: no one waits, or it is enough for
 // one transaction.
 func (c *committer) next(g *batch) *change {
-	if len(g.changes) == maxGroup || time.Since(g.begun) > groupPatience {
-		return nil
-	}
-	select {
-	case ch := <-c.waiting: // nil once it is closed
-		if ch != nil {
-			return ch
+	full := len(g.changes) >= maxGroup || time.Since(g.begun) > groupPatience
+	if !full {
+		select {
+		case ch := <-c.waiting: // nil once it is closed
+			if ch != nil {
+				return ch
+			}
+		default:
 		}
-	default:
+	} else if g.patient > 0 {
+		return nil
 	}
 	if g.patient >= maxPatient && (g.patient < len(g.changes) || c.storm()) {
 		return nil

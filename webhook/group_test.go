@@ -208,6 +208,39 @@ func TestClosedStore(t *testing.T) {
 
 // TestPatientChangesWait: what a sender waits for goes before what was there first,
 // and shares its transaction with a few of those at most, but not with none.
+// TestPatientChangesGoOn: a storm that fills every transaction holds up the work on it, but does not stop it.
+func TestPatientChangesGoOn(t *testing.T) {
+	t.Parallel()
+	s := openMarks(t)
+	over := make(chan struct{})
+	var storm sync.WaitGroup
+	for range 3 * maxGroup {
+		storm.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if err := s.update(t.Context(), func(context.Context, *sql.Tx) error { return nil }); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	eventually(t, "more wait than one transaction takes", func() bool { return len(s.committer.waiting) > maxGroup })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for range 3 {
+		if err := s.updatePatiently(ctx, func(context.Context, *sql.Tx) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	}
+	close(over)
+	storm.Wait()
+}
+
 func TestPatientChangesWait(t *testing.T) {
 	t.Parallel()
 	s := openMarks(t)

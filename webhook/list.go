@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // State is where an incident is in its life.
@@ -88,10 +90,18 @@ func List(ctx context.Context, store string, f Filter) (rows []IncidentRow, err 
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	rows, err = list(ctx, db, f)
-	if err != nil && (strings.Contains(err.Error(), "no such table") || strings.Contains(err.Error(), "does not exist")) {
+	if err != nil && unused(err) {
 		return nil, errors.New("list incidents: the database is not the store of an agent, or none has used it yet")
 	}
 	return rows, err
+}
+
+// unused reports whether err says that the tables are not there.
+func unused(err error) bool {
+	if told := (*pgconn.PgError)(nil); errors.As(err, &told) {
+		return told.Code == "42P01" // undefined_table; a database or role that is not there is another matter
+	}
+	return strings.Contains(err.Error(), "no such table")
 }
 
 func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {

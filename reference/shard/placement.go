@@ -84,8 +84,8 @@ func readPlaced(ctx context.Context, s session, lock string) (got placed, err er
 }
 
 // place gives the shard its next routing table, if it still has the version expected, and brings what it holds of the buckets
-// into line, all in one transaction. It waits for the writes that are under way in a bucket that changes; those that follow
-// see the new state. A shard that has the table already is content.
+// into line, all in one transaction. It waits for the writes that are under way in a bucket that changes, and at last for the
+// claims under way that share a transaction, of whatever bucket; those that follow see the new state. A shard that has the table already is content.
 func (p Placement) place(ctx context.Context, shard, expect int, t RoutingTable) error {
 	document, err := json.Marshal(t)
 	if err != nil {
@@ -114,15 +114,12 @@ func (p Placement) place(ctx context.Context, shard, expect int, t RoutingTable)
 		if changed == 0 { // two made the first table at the same time
 			return ErrStaleTable
 		}
-		if err := p.db.exclude(ctx, s); err != nil {
-			return err
-		}
 		for _, bucket := range touched(old.table, t) {
 			if err := hold(ctx, s, t.holding(shard, bucket)); err != nil {
 				return err
 			}
 		}
-		return nil
+		return p.db.exclude(ctx, s) // last: while it waits, no claim of any bucket begins
 	})
 	if err != nil {
 		return fmt.Errorf("store routing table version %d: %w", t.Version, err)

@@ -65,8 +65,8 @@ func (p *Postgres) claimFresh(ctx context.Context, conn *pgxpool.Conn, taken []*
 	won, err := p.insertFresh(ctx, conn, taken)
 	if err != nil {
 		rollBack(ctx, conn)
-		// An error that the database tells, and lives on, has undone the transaction.
-		if told := (*pgconn.PgError)(nil); errors.As(err, &told) && told.Severity == "ERROR" {
+		// An error that the database tells, and lives on, has undone the transaction; another one may have kept it from being sent.
+		if told := (*pgconn.PgError)(nil); errors.As(err, &told) && told.Severity == "ERROR" || pgconn.SafeToRetry(err) {
 			return out
 		}
 	}
