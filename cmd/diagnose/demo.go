@@ -183,12 +183,20 @@ func rehearse(ctx context.Context, s fault.Scenario, onReal bool, say func(strin
 }
 
 // startLoad keeps the load up until the returned func stops it, which also
-// tells whether the load could run.
+// tells whether the load could run. It begins gently, as a load balancer does
+// with an instance that has just come up: while pools open their connections, a
+// machine that is busy otherwise would answer hundreds of requests too late, and
+// errors of a service that young have no past to be compared with.
 func startLoad(ctx context.Context, url string, p load.Profile) (stop func() error) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() {
-		_, err := load.Run(ctx, url, p)
+		gentle := p
+		gentle.Rate, gentle.Duration, gentle.Seed = p.Rate/10, time.Second, p.Seed+1
+		_, err := load.Run(ctx, url, gentle)
+		if err == nil && ctx.Err() == nil {
+			_, err = load.Run(ctx, url, p)
+		}
 		done <- err
 	}()
 	return func() error {
