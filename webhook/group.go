@@ -146,15 +146,9 @@ func (c *committer) run() {
 	defer close(c.done)
 	waiting, patient := c.waiting, c.patient
 	for waiting != nil || patient != nil {
-		if c.storm() {
-			select {
-			case first, ok := <-waiting:
-				if ok {
-					c.transact(first)
-					continue
-				}
-			case <-time.After(breath):
-			}
+		if first := c.hurried(); first != nil {
+			c.transact(first)
+			continue
 		}
 		select {
 		case first, ok := <-waiting:
@@ -170,6 +164,25 @@ func (c *committer) run() {
 			}
 			c.transact(first)
 		}
+	}
+}
+
+// hurried returns a change that somebody waits for, nil if there is none: in a storm,
+// if none comes within a breath.
+func (c *committer) hurried() *change {
+	select {
+	case first := <-c.waiting: // nil once it is closed
+		return first
+	default:
+	}
+	if !c.storm() {
+		return nil
+	}
+	select {
+	case first := <-c.waiting:
+		return first
+	case <-time.After(breath):
+		return nil
 	}
 }
 

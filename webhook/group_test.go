@@ -40,18 +40,17 @@ func marks(t *testing.T, s *store) string {
 	return list.String
 }
 
-// hold takes the writer, so that changes gather, and returns what lets it go.
+// hold keeps the committer of a store without changes from its next transaction, so that
+// changes gather, and returns what lets it go on. That transaction has all the time that a
+// slow machine needs to gather them.
 func hold(t *testing.T, s *store) func() {
 	t.Helper()
-	tx, err := s.begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	begin, gate := s.committer.begin, make(chan struct{})
+	s.committer.begin = func(context.Context) (*sql.Tx, error) {
+		<-gate
+		return begin(context.WithoutCancel(t.Context()))
 	}
-	return func() {
-		if err := tx.Rollback(); err != nil {
-			t.Error(err)
-		}
-	}
+	return func() { close(gate) }
 }
 
 // inOneGroup has the changes share a transaction and returns their errors. The
@@ -206,8 +205,6 @@ func TestClosedStore(t *testing.T) {
 	}
 }
 
-// TestPatientChangesWait: what a sender waits for goes before what was there first,
-// and shares its transaction with a few of those at most, but not with none.
 // TestPatientChangesGoOn: a storm that fills every transaction holds up the work on it, but does not stop it.
 func TestPatientChangesGoOn(t *testing.T) {
 	t.Parallel()
@@ -241,6 +238,8 @@ func TestPatientChangesGoOn(t *testing.T) {
 	storm.Wait()
 }
 
+// TestPatientChangesWait: what a sender waits for goes before what was there first,
+// and shares its transaction with a few of those at most, but not with none.
 func TestPatientChangesWait(t *testing.T) {
 	t.Parallel()
 	s := openMarks(t)
