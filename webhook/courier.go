@@ -76,6 +76,26 @@ type deliveryArgs struct {
 // Kind implements river.JobArgs.
 func (deliveryArgs) Kind() string { return "delivery" }
 
+// announceNews announces an incident to those that news of the alerts is for, and to
+// those that have been called for it.
+func (in *Inbox) announceNews(ctx context.Context, tx *sql.Tx, id string, alerts []playbooks.Alert) ([]string, error) {
+	audience := in.callers()
+	if in.opts.Audience != nil {
+		audience = in.opts.Audience(alerts)
+		if err := each(ctx, tx, func(scan func(...any) error) error {
+			var courier string
+			err := scan(&courier)
+			if _, calls := in.opts.Couriers[courier]; calls && !slices.Contains(audience, courier) {
+				audience = append(slices.Clip(audience), courier)
+			}
+			return err
+		}, `SELECT courier FROM deliveries WHERE incident = $1`, id); err != nil {
+			return nil, fmt.Errorf("list couriers: %w", err)
+		}
+	}
+	return in.announce(ctx, tx, id, audience...)
+}
+
 // announce makes sure that the couriers carry the incident once more. It returns
 // the queues that are to be woken after tx.
 func (in *Inbox) announce(ctx context.Context, tx *sql.Tx, id string, couriers ...string) ([]string, error) {
@@ -145,7 +165,7 @@ func (in *Inbox) couriers() []string {
 	return slices.Sorted(maps.Keys(in.all))
 }
 
-// callers lists those that every news is for.
+// callers lists those that news is for.
 func (in *Inbox) callers() []string {
 	return slices.Sorted(maps.Keys(in.opts.Couriers))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,6 +87,42 @@ func TestDeadCourierDelaysNobody(t *testing.T) {
 	})
 	close(release)
 	delivered(t, in)
+}
+
+// TestAudience: news is carried by those that it is for, and by those that were called
+// for the incident before; nobody else has anything to do with it.
+func TestAudience(t *testing.T) {
+	t.Parallel()
+	growth, core, follower := &fakeCourier{}, &fakeCourier{}, &fakeCourier{}
+	in := openInbox(t, Options{
+		Couriers: map[string]Courier{"growth": growth, "core": core}, Followers: map[string]Courier{"growth-details": follower},
+		Audience: func(alerts []playbooks.Alert) []string {
+			if slices.ContainsFunc(alerts, func(a playbooks.Alert) bool { return a.Labels["instance"] == "a" }) {
+				return []string{"growth"}
+			}
+			return []string{"core"}
+		},
+	})
+	start(t, in)
+	h := newHandler(in)
+	step := func(growths, cores int, alerts ...alertSpec) {
+		t.Helper()
+		post(t, h, message("g", nil, alerts...))
+		delivered(t, in)
+		if growth.count() != growths || core.count() != cores {
+			t.Errorf("growth was called %d times, core %d, want %d and %d", growth.count(), core.count(), growths, cores)
+		}
+	}
+	step(1, 0, firing("a", 5))
+	if _, err := in.store.write.ExecContext(t.Context(), `INSERT INTO deliveries (incident, courier, wanted, done, since) SELECT id, 'growth-details', 1, 1, '' FROM incidents`); err != nil {
+		t.Fatal(err)
+	}
+	step(2, 0, firing("a", 5), firing("b", 4))
+	step(3, 1, firing("b", 4), firing("c", 3)) // for core, but growth has the incident, too
+	step(4, 2, resolved("a", 5, 1), resolved("b", 4, 1), resolved("c", 3, 1))
+	if follower.count() != 0 {
+		t.Errorf("the follower was called %d times, want never: no news is for it", follower.count())
+	}
 }
 
 // TestNewsDuringDelivery: news that comes while a courier is under way leads to

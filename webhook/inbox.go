@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/regpath/diagnose/playbooks"
 )
 
 // Options are what an Inbox needs. Worker is required; the rest has defaults.
@@ -23,6 +25,9 @@ type Options struct {
 	// Couriers carry what is to be said about incidents, by name; see
 	// ValidCourierName.
 	Couriers map[string]Courier
+	// Audience names the couriers that news of these alerts is for; all of Couriers
+	// when nil. Whoever was called for an incident hears of what becomes of it, too.
+	Audience func(alerts []playbooks.Alert) []string
 	// Followers are couriers as well, with other names: but these are called only
 	// when Memo.Put names them.
 	Followers map[string]Courier
@@ -466,7 +471,7 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 	t.outcomes = []Outcome{{Incident: inc.id, Effect: effect}}
 	switch news := inc.revision > before.revision; {
 	case news:
-		if t.queues, err = in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
+		if t.queues, err = in.announceNews(ctx, tx, inc.id, m.Alerts); err != nil {
 			return taken{}, err
 		}
 		if before.waits() && !raised {

@@ -92,7 +92,7 @@ func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.
 	if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = FALSE WHERE incident = $1 AND firing`, inc.id); err != nil {
 		return fmt.Errorf("close alerts: %w", err)
 	}
-	if _, err := in.announce(ctx, tx, inc.id, in.callers()...); err != nil {
+	if _, err := in.announceNews(ctx, tx, inc.id, nil); err != nil {
 		return err
 	}
 	_, err := in.enqueue(ctx, tx, inc, false)

@@ -90,6 +90,7 @@ func newAgent(ctx context.Context, c *config, sinks []sink, logger *slog.Logger)
 		Workers:   incidentsAtOnce,
 		Urgent:    func(severity string) bool { return a.routing.Load().urgent(severity) },
 		Couriers:  l.carriers(),
+		Audience:  l.audience,
 		Followers: l.detailCarriers(),
 		Senders:   senders,
 		Watchdog:  watchdog,

@@ -153,7 +153,7 @@ func TestDetailsFollow(t *testing.T) {
 		}
 	}
 	step() // there is no report yet
-	if err := l.tell(t.Context(), memo, &story{Report: &playbooks.Report{ID: "r"}}); err != nil {
+	if err := l.tell(t.Context(), in, memo, &story{Report: &playbooks.Report{ID: "r"}}); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(memo.sent, []string{"chat"}) {
@@ -209,7 +209,7 @@ func TestSayMore(t *testing.T) {
 	failure = &notify.Error{Class: notify.Retry, Err: errors.New("cut")}
 	step(editable, "looking1")
 	failure = nil
-	if err := l.tell(t.Context(), memo, &story{Episode: 1, Report: &playbooks.Report{ID: "r"}}); err != nil {
+	if err := l.tell(t.Context(), in, memo, &story{Episode: 1, Report: &playbooks.Report{ID: "r"}}); err != nil {
 		t.Fatal(err)
 	}
 	step(editable, "report0")

@@ -58,7 +58,7 @@ func (l *line) progress(ctx context.Context, in playbooks.Incident, memo webhook
 	for _, f := range found { // what is said of them: the evidence is the report's
 		said.Findings = append(said.Findings, playbooks.Finding{Step: f.Step, Title: f.Title, Status: f.Status, NotLookedAt: f.NotLookedAt, Summary: f.Summary, Error: f.Error})
 	}
-	if err := remember(ctx, memo, memoSoFar, said, l.couriers()...); err != nil {
+	if err := remember(ctx, memo, memoSoFar, said, l.audience(in.Alerts)...); err != nil {
 		l.logger.WarnContext(ctx, "what was found so far is not told", "incident", in.ID, "err", err)
 	}
 }
@@ -81,7 +81,7 @@ func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Mem
 		}
 		l.logger.Info("diagnosed", "incident", in.ID, "verdict", last.Verdict, "duration_ms", last.DurationMS)
 		s = &story{Episode: in.Episode, Report: last}
-		if err := l.tell(ctx, memo, s); err != nil {
+		if err := l.tell(ctx, in, memo, s); err != nil {
 			return err
 		}
 	}
@@ -96,7 +96,7 @@ func (l *line) Work(ctx context.Context, in playbooks.Incident, memo webhook.Mem
 	recovery := playbooks.CheckRecovery(*s.Report, *last)
 	l.logger.Info("recovery checked", "incident", in.ID, "outcome", recovery.Outcome, "because", recovery.Because)
 	s.Recovery, s.ResolvedAt = &recovery, in.ResolvedAt
-	return l.tell(ctx, memo, s)
+	return l.tell(ctx, in, memo, s)
 }
 
 // checked reports whether the end of the incident has been looked into.
@@ -104,9 +104,9 @@ func (s *story) checked(in playbooks.Incident) bool {
 	return s.Recovery != nil && s.ResolvedAt.Equal(in.ResolvedAt)
 }
 
-// tell writes the story down and has it carried to every sink.
-func (l *line) tell(ctx context.Context, memo webhook.Memo, s *story) error {
-	return remember(ctx, memo, memoStory, s, l.couriers()...)
+// tell writes the story down and has it carried to every sink that hears of the incident.
+func (l *line) tell(ctx context.Context, in playbooks.Incident, memo webhook.Memo, s *story) error {
+	return remember(ctx, memo, memoStory, s, l.audience(in.Alerts)...)
 }
 
 // placed says in the incident what is run on what.
@@ -169,11 +169,14 @@ func (l *line) checks(in playbooks.Incident) []string {
 	return titles
 }
 
-// couriers names the carriers of all sinks.
-func (l *line) couriers() []string {
-	names := make([]string, len(l.sinks))
-	for i, s := range l.sinks {
-		names[i] = s.name
+// audience names the carriers of the sinks that hear of an incident with these alerts.
+func (l *line) audience(alerts []playbooks.Alert) []string {
+	r := l.routing().of(playbooks.Incident{Alerts: alerts})
+	var names []string
+	for _, s := range l.sinks {
+		if r.tells(s.name) {
+			names = append(names, s.name)
+		}
 	}
 	return names
 }

@@ -40,6 +40,10 @@ func TestRouting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l := &line{routing: func() *routing { return r }}
+	for _, n := range c.Notify {
+		l.sinks = append(l.sinks, sink{name: n.name()})
+	}
 	type labels = map[string]string
 	for _, tt := range []struct {
 		name   string
@@ -57,16 +61,10 @@ func TestRouting(t *testing.T) {
 		{"a label that is there is not", []labels{{"utf8.name": "x", "owner": "me"}}, "a", "stdout night"},
 	} {
 		var in playbooks.Incident
-		for _, l := range tt.alerts {
-			in.Alerts = append(in.Alerts, playbooks.Alert{Labels: l})
+		for _, set := range tt.alerts {
+			in.Alerts = append(in.Alerts, playbooks.Alert{Labels: set})
 		}
-		got := r.of(in)
-		var tells []string
-		for _, n := range c.Notify {
-			if got.tells(n.name()) {
-				tells = append(tells, n.name())
-			}
-		}
+		got, tells := r.of(in), l.audience(in.Alerts)
 		if got.target != tt.target || strings.Join(tells, " ") != tt.tells || got.playbook.Name != defaultPlaybook {
 			t.Errorf("%s: got %s on %s, told to %v, want target %s, told to %s", tt.name, got.playbook.Name, got.target, tells, tt.target, tt.tells)
 		}
