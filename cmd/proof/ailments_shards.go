@@ -21,7 +21,7 @@ import (
 // heldUp are shards whose requests wait, in the server or before it.
 func heldUp() []ailment {
 	return []ailment{
-		ill("shard-lock-queue", "buckets of shard1 held for update", registering(20, lightly), holds(1, "SELECT FROM buckets FOR UPDATE")),
+		ill("shard-lock-queue", "an index of shard1 made without CONCURRENTLY", registering(20, lightly), holds(1, "CREATE INDEX ON outbox (user_id)")),
 		ill("shard-lock-queue", "a table of shard2 locked", nil, holds(2, "LOCK TABLE names_03 IN ACCESS EXCLUSIVE MODE")),
 		ill("shard-lock-queue", "a migration of shard0 left open", lightly, holds(0, "ALTER TABLE names_00 ADD COLUMN note text", "ALTER TABLE names_07 ADD COLUMN note text")),
 
