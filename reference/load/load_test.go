@@ -360,7 +360,7 @@ func TestNames(t *testing.T) {
 			t.Fatalf("%s comes twice", name)
 		}
 		seen[name] = true
-		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || len(name) < 3 || len(name) > 16 {
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" || len(name) < 3 || len(name) > 16 {
 			t.Fatalf("%q is not canonical, or too short or long", name)
 		}
 	}
@@ -369,8 +369,16 @@ func TestNames(t *testing.T) {
 	}
 	for seed := range int64(3) {
 		m := newMix(Profile{Seed: seed})
+		punctuated := 0
 		for range 50_000 {
-			check(m.freeName())
+			name := m.freeName()
+			check(name)
+			if strings.Contains(name, "_") {
+				punctuated++
+			}
+		}
+		if punctuated != 12_500 {
+			t.Errorf("seed %d: %d of 50,000 free names have punctuation, want one in four", seed, punctuated)
 		}
 	}
 }
