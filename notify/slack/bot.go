@@ -180,39 +180,43 @@ func (s *session) evade(ctx context.Context, m message, why error) (place, error
 	return landed, nil
 }
 
-// detail brings the detail messages in the thread to their present state.
-// Receipt.Detail lists them in order, separated by spaces.
+// detail brings the detail messages in the thread to their present state, but for
+// those that are in it: an attempt goes on where the last one failed.
 func (s *session) detail(ctx context.Context) error {
 	pages, err := details(s.n)
 	if err != nil {
 		return &notify.Error{Class: notify.Payload, Err: err}
 	}
-	have := strings.Fields(s.at.Detail)
+	have := pagesOf(s.at.Detail)
 	for i := len(pages); i < len(have); i++ {
 		pages = append(pages, message{text: "This part is no longer needed."})
 	}
-	for i, page := range pages {
+	for i, content := range pages {
+		sum := content.sum()
 		if i < len(have) {
-			if s.n.Phase == notify.Resolved {
+			if s.n.Phase == notify.Resolved || have[i].sum == sum {
 				continue
 			}
-			if err = s.bot.update(ctx, s.at.Channel, have[i], page, s.urgent); err == nil {
+			err := s.bot.update(ctx, s.at.Channel, have[i].ts, content, s.urgent)
+			if err == nil {
+				have[i].sum = sum
+				s.at.Detail = spellPages(have)
 				continue
 			}
 			if !isGone(err) && !cannotEdit(err) {
 				return err
 			}
 		}
-		landed, err := s.bot.post(ctx, s.post(s.at.Message, partDetail+strconv.Itoa(i+1)), page)
+		landed, err := s.bot.post(ctx, s.post(s.at.Message, partDetail+strconv.Itoa(i+1)), content)
 		if err != nil {
 			return err
 		}
 		if i < len(have) {
-			have[i] = landed.ts
+			have[i] = page{landed.ts, sum}
 		} else {
-			have = append(have, landed.ts)
+			have = append(have, page{landed.ts, sum})
 		}
-		s.at.Detail = strings.Join(have, " ")
+		s.at.Detail = spellPages(have)
 	}
 	return nil
 }

@@ -166,23 +166,28 @@ func TestBotGolden(t *testing.T) {
 	}
 }
 
-// A page of details that somebody deleted comes back; the others are edited.
+// A page of details that somebody deleted comes back when there is something new on it.
 func TestBotMendsDetails(t *testing.T) {
 	t.Parallel()
 	s := slacktest.Start(t)
 	b := newBot(t, s)
 	n := notify.Notice{Incident: incident(), Phase: notify.Reported, Report: loadReport(t, "cause-found")}
 	n.Prior = must(t, b, n)
-	s.Delete(n.Prior.Channel, n.Prior.Detail)
-	before := n.Prior.Detail
+	before := s.Replies(only(t, s))[0].TS
+	s.Delete(n.Prior.Channel, before)
+	n.Report.Summary += " And more."
 	n.Prior = must(t, b, n)
-	if replies := s.Replies(only(t, s)); len(replies) != 1 || n.Prior.Detail != replies[0].TS || n.Prior.Detail == before {
+	if replies := s.Replies(only(t, s)); len(replies) != 1 || !strings.HasPrefix(n.Prior.Detail, replies[0].TS+"/") || replies[0].TS == before {
 		t.Errorf("%d replies, details %q after %q; want one new one", len(replies), n.Prior.Detail, before)
+	}
+	n.Prior.Detail, _, _ = strings.Cut(n.Prior.Detail, "/") // as older receipts have it
+	if n.Prior = must(t, b, n); len(s.Replies(only(t, s))) != 1 {
+		t.Errorf("%d replies, want the one there was", len(s.Replies(only(t, s))))
 	}
 	n.Phase = notify.Resolved
 	must(t, b, n)
-	if got := s.Replies(only(t, s))[0].Edits; len(got) != 0 {
-		t.Errorf("resolving edited the details %d times, want it to leave them", len(got))
+	if got := s.Replies(only(t, s))[0].Edits; len(got) != 1 {
+		t.Errorf("the details have %d edits, want the one from before: resolving leaves them", len(got))
 	}
 }
 
@@ -272,7 +277,26 @@ func TestBotGoesOn(t *testing.T) {
 	if got := strings.Fields(at.Detail); len(got) != len(s.Replies(root)) || len(got) < 2 {
 		t.Errorf("details %q, %d replies; want them all, several", at.Detail, len(s.Replies(root)))
 	}
-	if want := s.Replies(root)[0].TS + " "; !strings.HasPrefix(at.Detail, want) {
+	if want := s.Replies(root)[0].TS + "/"; !strings.HasPrefix(at.Detail, want) {
 		t.Errorf("details %q do not begin with the first reply %s", at.Detail, want)
+	}
+
+	// What stands in the thread already is not written again, whatever else has failed.
+	edits := func() (n int) {
+		for _, r := range s.Replies(root) {
+			n += len(r.Edits)
+		}
+		return n
+	}
+	n.Prior = at
+	must(t, b, n)
+	if got := edits(); got != 0 {
+		t.Errorf("%d edits of details that have not changed", got)
+	}
+	last := len(n.Report.Findings) - 1
+	n.Report.Findings[last].Because += "at the end"
+	n.Prior = must(t, b, n)
+	if got := edits(); got != 1 {
+		t.Errorf("%d edits, want one, of the page that has changed", got)
 	}
 }

@@ -3,6 +3,7 @@ package slack
 import (
 	"bytes"
 	"fmt"
+	"hash/fnv"
 	"strings"
 
 	"github.com/regpath/diagnose/notify"
@@ -31,6 +32,39 @@ func details(n notify.Notice) ([]message, error) {
 		out[i] = message{text: fmt.Sprintf("Details, part %d of %d\n", i+1, len(pages)) + fence + p + fenceEnd, markup: true}
 	}
 	return out, nil
+}
+
+// page is a message in the thread, and what it says.
+type page struct {
+	ts, sum string
+}
+
+// sum tells what a message says from what another one does.
+func (m message) sum() string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(m.text)) // never fails
+	return fmt.Sprintf("%x", h.Sum64())
+}
+
+// spellPages writes pages for a receipt, in their order: ts/sum ts/sum.
+func spellPages(pages []page) string {
+	words := make([]string, len(pages))
+	for i, p := range pages {
+		words[i] = p.ts + "/" + p.sum
+	}
+	return strings.Join(words, " ")
+}
+
+// pagesOf reads what spellPages wrote. A ts alone, as older receipts have them, is a
+// page of which is not known what it says.
+func pagesOf(receipt string) []page {
+	var pages []page
+	for _, word := range strings.Fields(receipt) {
+		var p page
+		p.ts, p.sum, _ = strings.Cut(word, "/")
+		pages = append(pages, p)
+	}
+	return pages
 }
 
 // paginate escapes lines and packs them into at most maxPages pages of at most
