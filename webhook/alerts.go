@@ -86,18 +86,18 @@ func known(ctx context.Context, tx *sql.Tx, incident string, m *Message) (*roll,
 }
 
 // ends loads the latest known ends of a message's alerts.
-func ends(ctx context.Context, tx *sql.Tx, m *Message) (map[string]time.Time, error) {
+func ends(ctx context.Context, tx *sql.Tx, m *Message) (map[string]ending, error) {
 	list, err := json.Marshal(fingerprints(m))
 	if err != nil {
 		return nil, fmt.Errorf("list alerts: %w", err)
 	}
-	ended := map[string]time.Time{}
+	ended := map[string]ending{}
 	err = each(ctx, tx, func(scan func(...any) error) error {
-		var fp, end string
-		err := scan(&fp, &end)
-		ended[fp] = fromStamp(end)
+		var fp, end, heard string
+		err := scan(&fp, &end, &heard)
+		ended[fp] = ending{fromStamp(end), fromStamp(heard)}
 		return err
-	}, `SELECT fingerprint, ends_at FROM ended WHERE fingerprint IN (SELECT value FROM json_each($1))`, string(list))
+	}, `SELECT fingerprint, ends_at, seen_at FROM ended WHERE fingerprint IN (SELECT value FROM json_each($1))`, string(list))
 	if err != nil {
 		return nil, fmt.Errorf("read ends: %w", err)
 	}
@@ -114,7 +114,7 @@ func fingerprints(m *Message) []string {
 }
 
 // saveEnds stores the ends that m has told.
-func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]time.Time, now time.Time) error {
+func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]ending, now time.Time) error {
 	var rows [][]any
 	saved := map[string]bool{} // an alert may be in the message twice
 	for _, a := range m.Alerts {
@@ -123,7 +123,7 @@ func saveEnds(ctx context.Context, tx *sql.Tx, m *Message, ended map[string]time
 			continue
 		}
 		saved[a.Fingerprint] = true
-		rows = append(rows, []any{a.Fingerprint, toStamp(end), toStamp(now)})
+		rows = append(rows, []any{a.Fingerprint, toStamp(end.at), toStamp(now)})
 	}
 	return insert(ctx, tx, "ended", "fingerprint, ends_at, seen_at",
 		`ON CONFLICT (fingerprint) DO UPDATE SET ends_at = excluded.ends_at, seen_at = excluded.seen_at WHERE ended.ends_at < excluded.ends_at`, rows)

@@ -108,3 +108,32 @@ func severe(group, severity string) []byte {
 	return fmt.Appendf(nil, `{"groupKey":%q,"alerts":[{"status":"firing","labels":{"alertname":%q,"severity":%q},"startsAt":%q}]}`,
 		group, group, severity, at(5))
 }
+
+// TestEndedByMistake: an Alertmanager that hears nothing of Prometheus takes an alert for
+// ended, and sends it with its old start when it hears again: that is the same trouble
+// once more, and no old news, as it is shortly after the end.
+func TestEndedByMistake(t *testing.T) {
+	t.Parallel()
+	var past atomic.Int64 // minutes after noon
+	in := openInbox(t, Options{Now: func() time.Time { return noon().Add(time.Duration(past.Load()) * time.Minute) }})
+	h := newHandler(in)
+	for _, step := range []struct {
+		after int64
+		alert alertSpec
+		want  []Effect
+	}{
+		{0, firing("a", 5), []Effect{Opened}},
+		{20, resolved("a", 5, -19), []Effect{Closed}},
+		{21, firing("a", 5), nil}, // from a peer that is out of step
+		{29, firing("a", 5), nil},
+		{31, firing("a", 5), []Effect{Reopened}},
+		{32, firing("a", 5), []Effect{Repeated}},
+		{40, resolved("a", 5, -39), []Effect{Closed}},
+		{41, firing("a", 5), nil},
+	} {
+		past.Store(step.after)
+		if _, got := post(t, h, message("x", nil, step.alert)); !slices.Equal(got, step.want) {
+			t.Errorf("%d minutes after noon: got %v, want %v", step.after, got, step.want)
+		}
+	}
+}

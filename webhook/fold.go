@@ -25,6 +25,11 @@ type sighting struct {
 	kept bool
 }
 
+// ending is the latest end of an alert, and when that was heard of first.
+type ending struct {
+	at, heard time.Time
+}
+
 // roll is what is known of the alerts of an incident.
 type roll struct {
 	// named are those that a message is about.
@@ -78,14 +83,14 @@ type delta struct {
 // and brings that up to date; it is empty when no incident is open. ended holds
 // the latest known end of each alert, from any episode; it is brought up to
 // date too. At most limit alerts are tracked. It does no I/O.
-func fold(m *Message, known *roll, ended map[string]time.Time, now time.Time, limit int) delta {
+func fold(m *Message, known *roll, ended map[string]ending, now time.Time, limit int) delta {
 	d := delta{fates: make([]fate, len(m.Alerts)), touched: map[string]int{}}
 	anyFiring := false
 	for i, a := range m.Alerts {
 		was, seen := known.named[a.Fingerprint]
 		var is sighting
 		if a.Firing {
-			d.fates[i], is = foldFiring(a, was, ended[a.Fingerprint])
+			d.fates[i], is = foldFiring(a, was, ended[a.Fingerprint], now)
 		} else {
 			d.fates[i], is = foldResolved(a, was, seen, ended[a.Fingerprint])
 		}
@@ -95,8 +100,8 @@ func fold(m *Message, known *roll, ended map[string]time.Time, now time.Time, li
 			if end.After(now) {
 				end = now
 			}
-			if end.After(ended[a.Fingerprint]) {
-				ended[a.Fingerprint] = end
+			if end.After(ended[a.Fingerprint].at) {
+				ended[a.Fingerprint] = ending{end, now}
 			}
 		}
 		if d.fates[i] == fateStale {
@@ -127,9 +132,17 @@ func fold(m *Message, known *roll, ended map[string]time.Time, now time.Time, li
 	return d
 }
 
+// outOfStep is for how long after an end was heard of somebody may still say that the
+// alert fires: a peer that has not heard of it, for no longer than an Alertmanager keeps
+// what it is not told again, 5 minutes, and a notification of that under way, for no
+// longer than a group_interval, 5 minutes as well. An alert that fires after that, if
+// since before its end, has not ended: Alertmanager took it for ended while it heard
+// nothing of Prometheus.
+const outOfStep = 10 * time.Minute
+
 // foldFiring judges a firing alert: s is what is known of it, end its latest end.
-func foldFiring(a playbooks.Alert, s sighting, end time.Time) (fate, sighting) {
-	if !end.IsZero() && !a.StartsAt.IsZero() && !a.StartsAt.After(end) {
+func foldFiring(a playbooks.Alert, s sighting, end ending, now time.Time) (fate, sighting) {
+	if !end.at.IsZero() && !a.StartsAt.IsZero() && !a.StartsAt.After(end.at) && now.Sub(end.heard) < outOfStep {
 		return fateStale, s
 	}
 	f := fateNew
@@ -147,7 +160,7 @@ func foldFiring(a playbooks.Alert, s sighting, end time.Time) (fate, sighting) {
 
 // foldResolved judges a resolved alert: s is what is known of it in the open
 // incident, if it was seen, and end its latest end, from any episode.
-func foldResolved(a playbooks.Alert, s sighting, seen bool, end time.Time) (fate, sighting) {
+func foldResolved(a playbooks.Alert, s sighting, seen bool, end ending) (fate, sighting) {
 	switch {
 	case s.firing && !a.EndsAt.IsZero() && a.EndsAt.Before(s.starts):
 		return fateStale, s // the end of the episode before
@@ -159,7 +172,7 @@ func foldResolved(a playbooks.Alert, s sighting, seen bool, end time.Time) (fate
 		return fateResolved, s
 	case seen:
 		return fateRepeated, s
-	case !end.IsZero() && !endOf(a).After(end):
+	case !end.at.IsZero() && !endOf(a).After(end.at):
 		return fateStale, s // of an episode that is over
 	}
 	return fateUnheard, sighting{starts: a.StartsAt, ends: a.EndsAt}

@@ -57,7 +57,7 @@ func FuzzDecode(f *testing.F) {
 		if got, want := fingerprints(&again), fingerprints(&m); !reflect.DeepEqual(got, want) {
 			t.Fatalf("sent again: alerts %v, want %v", got, want)
 		}
-		seen, ended := &roll{named: map[string]sighting{}}, map[string]time.Time{}
+		seen, ended := &roll{named: map[string]sighting{}}, map[string]ending{}
 		if d := fold(&m, seen, ended, noon(), maxTracked); d.closes && !d.current {
 			t.Fatalf("closes by old news: %+v", d)
 		}

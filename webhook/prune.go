@@ -34,19 +34,20 @@ func (w *pruneWorker) Work(ctx context.Context, _ *river.Job[pruneArgs]) error {
 // to be worked on, and ends and episodes that are too old to matter.
 func (in *Inbox) prune(ctx context.Context) error {
 	now := in.opts.Now()
-	err := in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	silent := now.Add(-in.opts.Silence)
+	unheard, err := listIncidents(ctx, in.store.read, `state = 'open' AND updated_at < $1`, toStamp(silent))
+	if err != nil {
+		return fmt.Errorf("prune store: %w", err)
+	}
+	for _, inc := range unheard { // each for itself: after a storm they are thousands
+		if _, err := in.giveUp(ctx, inc.id, silent); err != nil {
+			return fmt.Errorf("prune store: %w", err)
+		}
+	}
+	err = in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM incidents WHERE state = 'resolved' AND worked = revision AND updated_at < $1`,
 			toStamp(now.Add(-in.opts.Retention))); err != nil {
 			return err
-		}
-		unheard, err := listIncidents(ctx, tx, `state = 'open' AND updated_at < $1`, toStamp(now.Add(-in.opts.Silence)))
-		if err != nil {
-			return err
-		}
-		for _, inc := range unheard {
-			if err := in.lapse(ctx, tx, inc, now); err != nil {
-				return err
-			}
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM episodes WHERE at < $1`, toStamp(now.Add(-2*today))); err != nil {
 			return err

@@ -143,6 +143,9 @@ func (r *reconciler) endUnheard(ctx context.Context, listed, receivers map[strin
 			return err
 		}
 		if slices.ContainsFunc(fire, func(fp string) bool { return listed[fp] }) {
+			if err := r.inbox.heardOf(ctx, inc, now); err != nil {
+				return err
+			}
 			continue
 		}
 		since, known := r.gone[inc.id]
@@ -153,11 +156,28 @@ func (r *reconciler) endUnheard(ctx context.Context, listed, receivers map[strin
 			missing[inc.id] = since
 			continue
 		}
-		if err := r.inbox.giveUp(ctx, inc.id, since); err != nil {
+		given, err := r.inbox.giveUp(ctx, inc.id, since)
+		if err != nil {
 			return err
+		}
+		if given {
+			r.inbox.metrics.reconciled.WithLabelValues("ended").Inc()
+			r.inbox.opts.Logger.WarnContext(ctx, "an incident has ended unheard: no Alertmanager knows of it any more", "incident", inc.id)
 		}
 	}
 	r.gone = missing
+	return nil
+}
+
+// heardOf notes, now and then, that an incident goes on: a sender knows of it that
+// repeats its notifications too seldom to say so.
+func (in *Inbox) heardOf(ctx context.Context, inc *incident, now time.Time) error {
+	if now.Sub(inc.updatedAt) < in.opts.Silence/4 {
+		return nil
+	}
+	if err := in.store.exec(ctx, `UPDATE incidents SET updated_at = $1 WHERE id = $2 AND state = 'open' AND updated_at < $1`, toStamp(now), inc.id); err != nil {
+		return fmt.Errorf("note that incident %s goes on: %w", inc.id, err)
+	}
 	return nil
 }
 
@@ -177,9 +197,8 @@ func (in *Inbox) firing(ctx context.Context, q queryer, incident string) ([]stri
 }
 
 // giveUp ends an incident as stale, unless it was heard of after since.
-func (in *Inbox) giveUp(ctx context.Context, id string, since time.Time) error {
-	given := false
-	err := in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
+func (in *Inbox) giveUp(ctx context.Context, id string, since time.Time) (given bool, err error) {
+	err = in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		given = false
 		inc := &incident{}
 		err := inc.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND id = $1`, id).Scan)
@@ -193,12 +212,10 @@ func (in *Inbox) giveUp(ctx context.Context, id string, since time.Time) error {
 		return in.lapse(ctx, tx, inc, in.opts.Now().UTC())
 	})
 	if err != nil {
-		return fmt.Errorf("give up incident %s: %w", id, err)
+		return false, fmt.Errorf("give up incident %s: %w", id, err)
 	}
 	if given {
-		in.metrics.reconciled.WithLabelValues("ended").Inc()
-		in.opts.Logger.WarnContext(ctx, "an incident has ended unheard: no Alertmanager knows of it any more", "incident", id)
 		in.wakeAll()
 	}
-	return nil
+	return given, nil
 }

@@ -158,6 +158,36 @@ func TestEndedUnheard(t *testing.T) {
 	state(0, StateOpen, "heard of again")
 }
 
+// TestHeardOf: an incident that a sender knows of goes on, however seldom it is repeated.
+func TestHeardOf(t *testing.T) {
+	t.Parallel()
+	var c clock
+	in := openInbox(t, Options{Now: c.now})
+	post(t, newHandler(in), message("g", nil, firing("a", 5)))
+	fakes, senders := fakeSenders(t, 1)
+	fakes[0].set(http.StatusOK, groups("a active"))
+	r := newReconciler(in, senders)
+	for range 3 {
+		c.pass(20 * time.Hour)
+		r.round(t.Context())
+		if err := in.prune(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := onlyIncident(t, in); got.State != StateOpen {
+			t.Fatalf("got it %s, want it open: a sender knows of it", got.State)
+		}
+	}
+	fakes[0].set(http.StatusServiceUnavailable, "")
+	c.pass(25 * time.Hour)
+	r.round(t.Context())
+	if err := in.prune(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := onlyIncident(t, in); got.State != StateStale {
+		t.Errorf("got it %s, want stale: nobody has said anything for a day", got.State)
+	}
+}
+
 // TestOddAnswers: an Alertmanager that answers nonsense changes nothing.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()

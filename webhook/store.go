@@ -131,7 +131,7 @@ func (s *store) commit(ctx context.Context, patient bool, f func(context.Context
 	}
 }
 
-// exec is updatePatiently with one statement.
+// exec is update with one statement.
 func (s *store) exec(ctx context.Context, query string, args ...any) error {
 	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, query, args...)

@@ -283,7 +283,7 @@ func TestTooMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := &roll{named: map[string]sighting{}}
-	d := fold(&m, seen, map[string]time.Time{}, noon(), 2)
+	d := fold(&m, seen, map[string]ending{}, noon(), 2)
 	if seen.size() != 2 || d.untracked != 1 || d.closes || !d.news {
 		t.Errorf("got %d tracked, %+v, want 2 and 1 untracked", seen.size(), d)
 	}
