@@ -300,3 +300,25 @@ func TestBotGoesOn(t *testing.T) {
 		t.Errorf("%d edits, want one, of the page that has changed", got)
 	}
 }
+
+// TestBotBehindAProxy: what does not come from Slack, which names what it refuses, says
+// nothing about the channel or the token: it is repeated, and nothing is said twice.
+func TestBotBehindAProxy(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{302, 400, 401, 403, 404, 407} {
+		s := slacktest.Start(t)
+		b := newBot(t, s)
+		n := notify.Notice{Incident: incident(), Phase: notify.Looking}
+		s.Script("chat.postMessage", slacktest.Status(status, "<html>please log in</html>"))
+		if at, err := b.Notify(t.Context(), n); notify.ClassOf(err) != notify.Unknown || !strings.Contains(err.Error(), "proxy") {
+			t.Fatalf("status %d: got %+v, %v, want an unknown outcome and a hint at a proxy", status, at, err)
+		}
+		n.Uncertain = true
+		s.Script("conversations.history", slacktest.Status(status, "<html>please log in</html>"))
+		if _, err := b.Notify(t.Context(), n); notify.ClassOf(err) != notify.Retry {
+			t.Errorf("status %d: looking for the message: got %v, want to look again", status, err)
+		}
+		must(t, b, n)
+		only(t, s)
+	}
+}

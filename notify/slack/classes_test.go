@@ -39,8 +39,13 @@ func TestClasses(t *testing.T) {
 		s.Script("webhook", f, f)
 		s.Script("chat.update", f, f)
 		n := notify.Notice{Incident: incident(), Phase: notify.Reported}
-		fails(t, newBot(t, s), n, want)
 		fails(t, newWebhook(t, s.WebhookURL()), n, want)
+		// The Web API names what it refuses: what has no name is not from there, but from a
+		// proxy, and may pass; only a body that is too large for one will always be.
+		if want != notify.Retry && status != http.StatusRequestEntityTooLarge {
+			want = notify.Unknown
+		}
+		fails(t, newBot(t, s), n, want)
 		if want == notify.Unknown {
 			want = notify.Retry // editing twice does no harm
 		}

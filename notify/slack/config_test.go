@@ -48,7 +48,7 @@ func TestRedirectIsNoSuccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fails(t, b, notify.Notice{}, notify.Destination)
+	fails(t, b, notify.Notice{}, notify.Unknown)
 	fails(t, newWebhook(t, srv.URL+"/services/x"), notify.Notice{Phase: notify.Reported}, notify.Destination)
 	if gets != 0 {
 		t.Errorf("the redirect was followed %d times", gets)

@@ -56,7 +56,18 @@ const (
 	hintInvite  = "invite the bot to the channel, and give the channel's ID"
 	hintToken   = "check the token, or the webhook's address"
 	hintChannel = "choose another channel"
+	hintProxy   = "is there a proxy in between?"
 )
+
+// isHard reports whether err is of a kind that no repetition mends.
+func isHard(err error) bool {
+	switch notify.ClassOf(err) {
+	case notify.Auth, notify.Destination, notify.Payload:
+		return true
+	case notify.Unknown, notify.Retry:
+	}
+	return false
+}
 
 // classify says what a refusal by name means. A name that is not known is taken
 // for a closed destination: it was a refusal, so nothing got through, repeating
@@ -156,7 +167,7 @@ func byStatus(method string, status int, body string, h http.Header, creates boo
 	case status >= 200 && status < 300:
 		// Something answered that is not Slack, or Slack in a bad moment.
 		out.Class = unlessSafe(creates)
-		out.Hint = "is there a proxy in between?"
+		out.Hint = hintProxy
 	default:
 		out.Class, out.Hint = notify.Destination, "check the address, and whether a proxy answers in Slack's place"
 	}

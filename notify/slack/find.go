@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"strconv"
-
-	"github.com/regpath/diagnose/notify"
 )
 
 // How far find looks back: an attempt that may have got through is minutes old.
@@ -40,10 +38,8 @@ func (b *Bot) find(ctx context.Context, t target) (place, error) {
 			} `json:"response_metadata"`
 		}
 		if err := b.api.call(ctx, method, form, false, &out); err != nil {
-			switch notify.ClassOf(err) {
-			case notify.Auth, notify.Destination, notify.Payload:
+			if isHard(err) {
 				return place{}, nil
-			case notify.Unknown, notify.Retry:
 			}
 			return place{}, err
 		}
