@@ -127,17 +127,33 @@ func (in *Inbox) announce(ctx context.Context, tx *sql.Tx, id string, couriers .
 	return in.enqueueDeliveries(ctx, tx, id, idle...)
 }
 
+// River takes jobs of the first priority before those of the others.
+const (
+	priorityUrgent = 1
+	priorityUsual  = 2
+)
+
 // enqueueDeliveries makes sure that each of the couriers has a job for the
-// incident that is not finished. It returns the queues that have a new one.
+// incident that is not finished. It returns the queues that have a new one. Urgent
+// incidents go before others: a channel takes a message a second, and a storm of
+// warnings would fill it for minutes.
 func (in *Inbox) enqueueDeliveries(ctx context.Context, tx *sql.Tx, id string, couriers ...string) ([]string, error) {
+	if len(couriers) == 0 {
+		return nil, nil
+	}
+	var severity string
+	if err := tx.QueryRowContext(ctx, `SELECT severity FROM incidents WHERE id = $1`, id).Scan(&severity); err != nil {
+		return nil, fmt.Errorf("look up the severity: %w", err)
+	}
+	priority := priorityUsual
+	if in.workQueue(severity) == urgentQueue {
+		priority = priorityUrgent
+	}
 	jobs := make([]river.InsertManyParams, 0, len(couriers))
 	for _, courier := range couriers {
 		jobs = append(jobs, river.InsertManyParams{Args: deliveryArgs{Incident: id, Courier: courier}, InsertOpts: &river.InsertOpts{
-			Queue: queueOf(courier), MaxAttempts: maxAttempts, UniqueOpts: once(),
+			Queue: queueOf(courier), Priority: priority, MaxAttempts: maxAttempts, UniqueOpts: once(),
 		}})
-	}
-	if len(jobs) == 0 {
-		return nil, nil
 	}
 	results, err := in.client.InsertManyTx(ctx, tx, jobs)
 	if err != nil {
@@ -171,14 +187,18 @@ func (in *Inbox) callers() []string {
 }
 
 // redeliver gives every delivery that was given up another chance: it has no job any
-// more. After a storm there may be thousands, so that they go in by and by.
+// more. What was to be told by couriers that there are no more is told by those that
+// there are. After a storm there may be thousands, so that they go in by and by.
 func (in *Inbox) redeliver(ctx context.Context) error {
 	idle := map[deliveryArgs]bool{}
+	orphaned := map[string]bool{}
 	if err := each(ctx, in.store.write, func(scan func(...any) error) error {
 		var d deliveryArgs
 		err := scan(&d.Incident, &d.Courier)
 		if _, known := in.all[d.Courier]; known {
 			idle[d] = true
+		} else {
+			orphaned[d.Incident] = true
 		}
 		return err
 	}, `SELECT incident, courier FROM deliveries WHERE done < wanted`); err != nil {
@@ -202,6 +222,17 @@ func (in *Inbox) redeliver(ctx context.Context) error {
 			return nil
 		}); err != nil {
 			return err
+		}
+	}
+	for id := range orphaned {
+		if err := in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			inc, _, err := load(ctx, tx, id)
+			if err == nil {
+				_, err = in.announceNews(ctx, tx, id, inc.Alerts)
+			}
+			return err
+		}); err != nil {
+			return fmt.Errorf("pass on what no courier tells any more: %w", err)
 		}
 	}
 	return nil

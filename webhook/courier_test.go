@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -122,6 +123,51 @@ func TestAudience(t *testing.T) {
 	step(4, 2, resolved("a", 5, 1), resolved("b", 4, 1), resolved("c", 3, 1))
 	if follower.count() != 0 {
 		t.Errorf("the follower was called %d times, want never: no news is for it", follower.count())
+	}
+}
+
+// TestRenamed: what a courier did not get told before it was taken out of the
+// configuration is told by the one in its place.
+func TestRenamed(t *testing.T) {
+	t.Parallel()
+	path := newStore(t)
+	in := openInboxAt(t, path, Options{Couriers: map[string]Courier{"old": &fakeCourier{}}})
+	post(t, newHandler(in), message("g", nil, firing("a", 5)))
+	stop(t, in)
+	c := &fakeCourier{}
+	next := openInboxAt(t, path, Options{
+		Couriers: map[string]Courier{"new": c, "other": &fakeCourier{}},
+		Audience: func([]playbooks.Alert) []string { return []string{"new"} },
+	})
+	start(t, next)
+	eventually(t, "the new courier is called", func() bool { return c.count() == 1 })
+}
+
+// TestUrgentToldFirst: what is urgent is told before what has waited for longer.
+func TestUrgentToldFirst(t *testing.T) {
+	t.Parallel()
+	c := &fakeCourier{}
+	in := openInbox(t, Options{Couriers: map[string]Courier{"chat": c}})
+	h := newHandler(in)
+	const warnings = 4 * courierWorkers
+	for i := range warnings {
+		post(t, h, bytes.ReplaceAll(message(strings.Repeat("w", i+1), nil, firing(strings.Repeat("w", i+1), 5)), []byte("P0"), []byte("warning")))
+	}
+	post(t, h, message("urgent", nil, firing("u", 5)))
+	// One that was a warning when it came.
+	post(t, h, message("w", nil, firing("w", 5), firing("raised", 5)))
+	start(t, in)
+	delivered(t, in)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	urgent := 0
+	for _, one := range c.calls[:courierWorkers] {
+		if one.in.Severity == "P0" {
+			urgent++
+		}
+	}
+	if urgent != 2 || len(c.calls) != warnings+1 {
+		t.Errorf("%d of the first %d calls are urgent, want 2; %d calls, want %d", urgent, courierWorkers, len(c.calls), warnings+1)
 	}
 }
 

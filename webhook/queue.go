@@ -34,6 +34,12 @@ func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, inc *incident, raised 
 	if err != nil {
 		return nil, fmt.Errorf("enqueue incident: %w", err)
 	}
+	if raised {
+		if _, err := tx.ExecContext(ctx, `UPDATE river_job SET priority = $1 WHERE kind = 'delivery' AND state <> 'running' AND `+unfinished+`
+			AND args ->> 'incident' = $2`, priorityUrgent, inc.id); err != nil {
+			return nil, fmt.Errorf("move deliveries of %s up: %w", inc.id, err)
+		}
+	}
 	switch {
 	case !result.UniqueSkippedAsDuplicate:
 		return []string{queue}, nil
