@@ -31,10 +31,20 @@ type carrier struct {
 
 var _ webhook.Courier = (*carrier)(nil)
 
-// Carry implements webhook.Courier.
+// memoPassedOn is who has passed an incident on to its audience.
+const memoPassedOn = "passed-on"
+
+// Carry implements webhook.Courier. Whoever has said something about the incident goes on
+// to, wherever its route leads by now; who has not, and is not to, passes it on.
 func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook.Memo) error {
 	if !c.line.routing().of(in).tells(c.sink.name) {
-		return nil
+		said, err := c.line.spoke(ctx, memo, c.sink.name)
+		if err != nil {
+			return err
+		}
+		if !said { // the routes are others than when this one was called
+			return remember(ctx, memo, memoPassedOn, c.sink.name, c.line.audience(in.Alerts)...)
+		}
 	}
 	n, err := c.line.notice(ctx, in, memo)
 	if err != nil {
@@ -46,11 +56,14 @@ func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook
 		}
 		n.Findings = nil
 	}
-	var details []string
-	if _, ok := c.sink.Notifier.(notify.Detailer); ok && n.Report != nil {
-		details = append(details, detailsOf(c.sink.name))
+	want, details := stamp(n), []string(nil)
+	if c.edits() {
+		want = editedStamp(n)
+		if n.Report != nil {
+			details = append(details, detailsOf(c.sink.name))
+		}
 	}
-	receipt, err := deliver(ctx, memo, c.sink.name, stamp(n), n, c.sink.Notify, details...)
+	receipt, err := deliver(ctx, memo, c.sink.name, want, n, c.sink.Notify, details...)
 	if err != nil || receipt == nil {
 		return err
 	}
@@ -60,16 +73,23 @@ func (c *carrier) Carry(ctx context.Context, in playbooks.Incident, memo webhook
 	return nil
 }
 
+// edits reports whether the sink edits what it has said: as those do that have room for
+// details.
+func (c *carrier) edits() bool {
+	_, edits := c.sink.Notifier.(notify.Detailer)
+	return edits
+}
+
 // sayMore edits what was found so far into the first message, if that is there, up to
 // date otherwise, and can be edited. It is worth one short attempt: the report
 // follows, and must not wait.
 func (c *carrier) sayMore(ctx context.Context, n notify.Notice, memo webhook.Memo) (said bool, err error) {
-	if _, edits := c.sink.Notifier.(notify.Detailer); !edits {
+	if !c.edits() {
 		return false, nil
 	}
 	key := sinkKey(c.sink.name)
 	d, err := recall[delivery](ctx, memo, key)
-	if err != nil || d == nil || d.Done != stamp(n) || d.Receipt.Message == "" {
+	if err != nil || d == nil || d.Done != editedStamp(n) || d.Receipt.Message == "" {
 		return false, err
 	}
 	n.Prior = d.Receipt
@@ -107,7 +127,7 @@ func (c *detailCarrier) Carry(ctx context.Context, in playbooks.Incident, memo w
 	if err != nil || said == nil || said.Receipt.Message == "" {
 		return err // the carrier comes first, and sends this one then
 	}
-	_, err = deliver(ctx, memo, detailsOf(c.sink.name), stamp(n)+"/"+said.Receipt.Message, n, func(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
+	_, err = deliver(ctx, memo, detailsOf(c.sink.name), editedStamp(n)+"/"+said.Receipt.Message, n, func(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
 		if n.Prior.Message != said.Receipt.Message {
 			n.Prior = notify.Receipt{} // of a message that is no more
 		}
@@ -228,17 +248,24 @@ const (
 
 // stamp tells notices apart: the same stamp need not be said twice.
 func stamp(n notify.Notice) string {
-	report, recovery, firing := "", "", 0
+	report, recovery := "", ""
 	if n.Report != nil {
 		report = n.Report.ID
 	}
 	if n.Recovery != nil {
 		recovery = n.Recovery.Report
 	}
+	return fmt.Sprintf("%d/%d/%s/%s", n.Incident.Episode, n.Phase, report, recovery)
+}
+
+// editedStamp is stamp for a sink that edits what it has said when alerts join or end;
+// any other would say all of it again.
+func editedStamp(n notify.Notice) string {
+	firing := 0
 	for _, a := range n.Incident.Alerts {
 		if a.Firing {
 			firing++
 		}
 	}
-	return fmt.Sprintf("%d/%d/%s/%s/%d/%d/%d", n.Incident.Episode, n.Phase, report, recovery, len(n.Incident.Alerts), firing, n.Incident.HiddenAlerts)
+	return fmt.Sprintf("%s/%d/%d/%d", stamp(n), len(n.Incident.Alerts), firing, n.Incident.HiddenAlerts)
 }

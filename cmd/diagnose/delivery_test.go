@@ -222,6 +222,77 @@ func TestSayMore(t *testing.T) {
 	step(printer)
 }
 
+// TestRouteMoves: a sink that is called though the route leads elsewhere by now passes the
+// incident on, unless it has said something: then it goes on to, and so does the report.
+func TestRouteMoves(t *testing.T) {
+	t.Parallel()
+	told := map[string]int{}
+	named := func(name string) sink {
+		return sink{name, notifierFunc(func(context.Context, notify.Notice) (notify.Receipt, error) {
+			told[name]++
+			return notify.Receipt{Sink: name, Message: "1"}, nil
+		})}
+	}
+	night, day := named("night"), named("day")
+	to := "night"
+	p := &playbooks.Playbook{}
+	l := &line{sinks: []sink{night, day}, routing: func() *routing { return &routing{routes: []route{{playbook: p, sinks: []string{to}}}} }}
+	in, memo := playbooks.Incident{ID: "a", Episode: 1}, &memory{}
+	carry := func(s sink, sent string, nights, days int) {
+		t.Helper()
+		memo.sent = nil
+		if err := (&carrier{line: l, sink: s}).Carry(t.Context(), in, memo); err != nil {
+			t.Fatalf("Carry: %v", err)
+		}
+		if got := strings.Join(memo.sent, " "); got != sent || told["night"] != nights || told["day"] != days {
+			t.Errorf("sent to %q, told %v, want sent to %q, %d of night and %d of day", got, told, sent, nights, days)
+		}
+	}
+	carry(day, "night", 0, 0) // it was called under another configuration
+	carry(night, "", 1, 0)
+	to = "day"
+	memo.sent = nil
+	if err := l.tell(t.Context(), in, memo, &story{Episode: 1, Report: &playbooks.Report{ID: "r"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(memo.sent, " "); got != "day night" {
+		t.Errorf("the report is sent to %q, want day, and night, which began to tell", got)
+	}
+	carry(night, "", 2, 0)
+	carry(day, "", 2, 1)
+}
+
+// TestSaidOnce: where alerts join or end, a sink that edits does; one that cannot says
+// the same report no second time.
+func TestSaidOnce(t *testing.T) {
+	t.Parallel()
+	told := 0
+	say := notifierFunc(func(context.Context, notify.Notice) (notify.Receipt, error) {
+		told++
+		return notify.Receipt{Sink: "chat", Message: "1"}, nil
+	})
+	for _, tt := range []struct {
+		sink sink
+		want int
+	}{{sink{"printer", say}, 1}, {sink{"chat", detailerFunc{say}}, 3}} {
+		told = 0
+		l, memo := &line{routing: always(&playbooks.Playbook{}), sinks: []sink{tt.sink}}, &memory{}
+		in := playbooks.Incident{ID: "a", Episode: 1, Alerts: []playbooks.Alert{{Fingerprint: "1", Firing: true}}}
+		if err := l.tell(t.Context(), in, memo, &story{Episode: 1, Report: &playbooks.Report{ID: "r"}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			if err := (&carrier{line: l, sink: tt.sink}).Carry(t.Context(), in, memo); err != nil {
+				t.Fatalf("Carry: %v", err)
+			}
+			in.Alerts = append(in.Alerts, playbooks.Alert{Fingerprint: fmt.Sprint(len(in.Alerts) + 1), Firing: true})
+		}
+		if told != tt.want {
+			t.Errorf("%s: told %d times, want %d", tt.sink.name, told, tt.want)
+		}
+	}
+}
+
 // TestStopInMidDelivery ends the agent with SIGTERM while Slack takes its time
 // to answer: an incoming webhook cannot be asked what became of a message, so
 // that only the memory keeps the next agent from saying it twice.

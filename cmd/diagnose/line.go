@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/regpath/diagnose/notify"
@@ -104,9 +105,29 @@ func (s *story) checked(in playbooks.Incident) bool {
 	return s.Recovery != nil && s.ResolvedAt.Equal(in.ResolvedAt)
 }
 
-// tell writes the story down and has it carried to every sink that hears of the incident.
+// tell writes the story down and has it carried to every sink that hears of the incident:
+// those of its route, and those that spoke of it before it came to that.
 func (l *line) tell(ctx context.Context, in playbooks.Incident, memo webhook.Memo, s *story) error {
-	return remember(ctx, memo, memoStory, s, l.audience(in.Alerts)...)
+	hear := l.audience(in.Alerts)
+	for _, one := range l.sinks {
+		if slices.Contains(hear, one.name) {
+			continue
+		}
+		said, err := l.spoke(ctx, memo, one.name)
+		if err != nil {
+			return err
+		}
+		if said {
+			hear = append(hear, one.name)
+		}
+	}
+	return remember(ctx, memo, memoStory, s, hear...)
+}
+
+// spoke reports whether a sink has said anything about the incident of the memo.
+func (l *line) spoke(ctx context.Context, memo webhook.Memo, sink string) (bool, error) {
+	_, said, err := memo.Get(ctx, sinkKey(sink))
+	return said, err
 }
 
 // placed says in the incident what is run on what.

@@ -41,7 +41,7 @@ type route struct {
 	// playbook is bound to the target.
 	playbook *playbooks.Playbook
 	target   string
-	// sinks are those that hear of it; nil for all.
+	// sinks are those that hear of it; none for all.
 	sinks []string
 }
 
@@ -114,5 +114,5 @@ func (r *route) takes(alerts []playbooks.Alert) bool {
 
 // tells reports whether the sink of that name hears of it.
 func (r *route) tells(sink string) bool {
-	return r.sinks == nil || slices.Contains(r.sinks, sink)
+	return len(r.sinks) == 0 || slices.Contains(r.sinks, sink)
 }
