@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ type RedisOptions struct {
 	// Username and Password are optional.
 	Username string
 	Password Secret
-	// TLS is optional.
+	// TLS is optional. Its ServerName is the host of Addr when it has none.
 	TLS *tls.Config
 	// Timeout bounds dialling; zero means 1 s. An answer may take three times as
 	// long: see patience.
@@ -55,6 +56,14 @@ type Redis struct {
 func NewRedis(o RedisOptions) (*Redis, error) {
 	if err := CheckAddress(o.Addr); err != nil {
 		return nil, fmt.Errorf("the Redis address: %w", err)
+	}
+	if o.TLS != nil && o.TLS.ServerName == "" { // or no handshake would begin
+		host, _, err := net.SplitHostPort(o.Addr)
+		if err != nil {
+			return nil, fmt.Errorf("the Redis address: %w", err)
+		}
+		o.TLS = o.TLS.Clone()
+		o.TLS.ServerName = host
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = backendTimeout

@@ -3,9 +3,12 @@ package source_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,6 +213,25 @@ func TestRedisFullBehindTLS(t *testing.T) {
 	r := openRedis(t, source.RedisOptions{Addr: l.Addr().String(), TLS: &tls.Config{ServerName: "redis"}})
 	if _, err := r.Ping(t.Context(), new(probes.Cost)); !errors.Is(err, source.ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
+	}
+}
+
+// TestRedisByTLS: who says no more than that TLS is wanted is let in by a server whose
+// certificate is good for the address.
+func TestRedisByTLS(t *testing.T) {
+	t.Parallel()
+	certified := httptest.NewTLSServer(http.NotFoundHandler())
+	defer certified.Close()
+	server, err := miniredis.RunTLS(&tls.Config{Certificates: certified.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	trust := x509.NewCertPool()
+	trust.AddCert(certified.Certificate())
+	r := openRedis(t, source.RedisOptions{Addr: server.Addr(), TLS: &tls.Config{RootCAs: trust, MinVersion: tls.VersionTLS12}})
+	if _, err := r.Ping(t.Context(), new(probes.Cost)); err != nil {
+		t.Errorf("got %v, want an answer", err)
 	}
 }
 
