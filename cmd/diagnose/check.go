@@ -90,6 +90,9 @@ func (t *targetConfig) check(bad complain) {
 	} else if t.Redis != (redisConfig{}) {
 		bad("redis.address", "is needed", "host:port")
 	}
+	if t.Redis.Username != "" && !t.Redis.Password.given() {
+		bad("redis.password", "is needed with a username, which is not sent alone", "")
+	}
 	for _, databases := range []struct {
 		list string
 		all  []shardConfig

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,10 +22,7 @@ import (
 type runFlags struct {
 	config, target, playbook string
 	files                    []string
-	checker, redis           string
-	redisPassword            string
-	dsns, dsnFiles           []string
-	bouncers                 []string
+	by                       targetFlags // without a configuration
 	output, record           string
 	window                   time.Duration
 	notify, verbose          bool
@@ -39,7 +37,8 @@ func newRun(std streams) *cobra.Command {
 		Long: `run looks at the target once, judges what it saw and prints the report.
 
 The target is that of --config, or is given by --checker and, for a fuller look,
---redis and --shard-dsn or --shard-dsn-file. What is not given is a gap in the report.`,
+--redis and --shard-dsn or --shard-dsn-file. What is not given is a gap in the report.
+Secrets come from files: --checker-token-file, --redis-password-file and the like.`,
 		Example: `  diagnose run --config diagnose.yml
   diagnose run --checker http://127.0.0.1:8080 --redis 127.0.0.1:6379
   diagnose run --config diagnose.yml --record incident.json`,
@@ -51,12 +50,7 @@ The target is that of --config, or is given by --checker and, for a fuller look,
 	fs.StringVar(&f.target, "target", "", "target of the configuration (default the first)")
 	fs.StringVar(&f.playbook, "playbook", "", "playbook to run (default that of the configuration, else "+defaultPlaybook+")")
 	fs.StringArrayVar(&f.files, "playbook-file", nil, "file with a further playbook; may be repeated")
-	fs.StringVar(&f.checker, "checker", "", "base URL of the service, without a configuration")
-	fs.StringVar(&f.redis, "redis", "", "host:port of its Redis")
-	fs.StringVar(&f.redisPassword, "redis-password-file", "", "file that holds the password of its Redis")
-	fs.StringArrayVar(&f.dsns, "shard-dsn", nil, "DSN of a shard, where it holds no password; once for each shard, in order")
-	fs.StringArrayVar(&f.dsnFiles, "shard-dsn-file", nil, "file that holds the DSN of a shard; once for each shard, in order")
-	fs.StringArrayVar(&f.bouncers, "pgbouncer-dsn-file", nil, "file that holds the DSN of the admin console of a PgBouncer; may be repeated")
+	f.by.register(fs)
 	fs.DurationVar(&f.window, "window", 0, "time between the two samples that rates come from (default that of the configuration, else of the playbook: 3s)")
 	fs.StringVar(&f.output, "output", "text", "text or json")
 	fs.StringVar(&f.record, "record", "", "file to write the report to as JSON, for diagnose replay")
@@ -74,7 +68,7 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 	if err := validWindow(f.window); err != nil {
 		return nil, none, fmt.Errorf("--window: %w", err)
 	}
-	if (f.config == "") == (f.checker == "") {
+	if (f.config == "") == (f.by.checker == "") {
 		return nil, none, errors.New("give the target either by --config FILE or by --checker URL")
 	}
 	if f.config == "" {
@@ -84,12 +78,12 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 		if f.target != "" {
 			return nil, none, errors.New("--target needs --config, which names the targets")
 		}
-		t, err := f.targetOfFlags()
+		t, err := f.by.target()
 		c := &config{Playbook: defaultPlaybook, Targets: []targetConfig{t}}
 		return c, t, err
 	}
-	if f.redis != "" || f.redisPassword != "" || len(f.dsns)+len(f.dsnFiles)+len(f.bouncers) > 0 {
-		return nil, none, errors.New("--redis, --redis-password-file, --shard-dsn, --shard-dsn-file and --pgbouncer-dsn-file go with --checker, not with --config")
+	if given := f.by.given(); len(given) > 0 {
+		return nil, none, fmt.Errorf("%s: goes with --checker, not with --config, which has a field for it", strings.Join(given, ", "))
 	}
 	target := 0
 	c, err := loadConfig(f.config, func(c *config, bad complain) (err error) {
@@ -110,44 +104,6 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 		return nil, none, err
 	}
 	return c, c.Targets[target], nil
-}
-
-// targetOfFlags makes a target of the flags, or says all that is wrong with them.
-func (f *runFlags) targetOfFlags() (targetConfig, error) {
-	t := targetConfig{Name: "registration", Checker: checkerConfig{URL: f.checker}, Redis: redisConfig{Address: f.redis}}
-	flags := map[string]string{"checker.url": "--checker", "redis.address": "--redis"}
-	var errs []error
-	read := func(flag, path string) secret {
-		s, err := secretFile(path)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
-		}
-		return s
-	}
-	if f.redisPassword != "" {
-		t.Redis.Password = read("--redis-password-file", f.redisPassword)
-	}
-	add := func(list string, all *[]shardConfig, name, flag string, dsn secret) {
-		flags[at(list, len(*all))+".dsn"] = flag
-		*all = append(*all, shardConfig{Name: fmt.Sprintf("%s%d", name, len(*all)), DSN: dsn})
-	}
-	for _, dsn := range f.dsns {
-		add("shards", &t.Shards, "shard", fmt.Sprintf("--shard-dsn of shard%d", len(t.Shards)), plainSecret(dsn))
-	}
-	for _, path := range f.dsnFiles {
-		add("shards", &t.Shards, "shard", "--shard-dsn-file "+path, read("--shard-dsn-file", path))
-	}
-	for _, path := range f.bouncers {
-		add("pgbouncers", &t.PgBouncers, "pgbouncer", "--pgbouncer-dsn-file "+path, read("--pgbouncer-dsn-file", path))
-	}
-	if len(errs) == 0 { // else what was not read would be missing
-		bad := func(path, problem, expected string, _ ...string) {
-			errs = append(errs, errors.New(asText(cmp.Or(flags[path], path), problem, expected)))
-		}
-		t.check(bad)
-		judge(t.secrets(), bad)
-	}
-	return t, errors.Join(errs...)
 }
 
 func (f *runFlags) run(ctx context.Context, std streams) error {
