@@ -65,7 +65,7 @@ chaos: build deps
 	bin/proof chaos --store sqlite
 	bin/proof chaos --store postgres
 
-accuracy: build
+accuracy: build deps
 	bin/proof accuracy
 
 vuln: $(GOVULNCHECK)
