@@ -22,6 +22,7 @@ const (
 	exitCauseFound   = 1
 	exitUsage        = 2
 	exitInconclusive = 3
+	exitUntold       = 4
 	exitInterrupted  = 130 // as shells have it
 )
 
@@ -50,6 +51,9 @@ func run(ctx context.Context, args []string, std streams) int {
 	case errors.As(err, &faults): // as compilers print them, for editors: nothing before the place
 		_, _ = fmt.Fprintln(std.err, err)
 		return exitUsage
+	case errors.As(err, new(untold)):
+		_, _ = fmt.Fprintf(std.err, "diagnose: %v\n", err)
+		return exitUntold
 	default:
 		_, _ = fmt.Fprintf(std.err, "diagnose: %v\n", err)
 		return exitUsage
@@ -61,3 +65,9 @@ func run(ctx context.Context, args []string, std streams) int {
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
+
+// untold is what kept a report, once it was made, from being told or kept. Nothing is
+// wrong with the command then, which is what a script would make of exitUsage.
+type untold struct{ error }
+
+func (u untold) Unwrap() error { return u.error }

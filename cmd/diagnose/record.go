@@ -36,7 +36,7 @@ func (r *recording) keep(report playbooks.Report) error {
 		err = os.Rename(r.file.Name(), r.path)
 	}
 	if err != nil {
-		return fmt.Errorf("record: %w", errors.Join(err, os.Remove(r.file.Name())))
+		return untold{fmt.Errorf("record: %w", errors.Join(err, os.Remove(r.file.Name())))}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func newRoot(std streams) *cobra.Command {
 shards, errors), works out the root cause and reports it with its evidence.
 
 Exit codes: 0 healthy, 1 cause found, 2 bad usage or configuration, 3 inconclusive,
-130 interrupted.`,
+4 the report could not be told or kept, 130 interrupted.`,
 		Version:       version(),
 		Args:          subcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -142,15 +142,23 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 		return err
 	}
 	in.ID = report.ID
-	for _, s := range sinks {
-		sendCtx, cancel := context.WithTimeout(ctx, deliveryTimeout)
-		_, err := notify.All(sendCtx, s, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report})
-		cancel()
-		if err != nil {
-			return fmt.Errorf("send the report: %s: %w", s.name, err)
-		}
+	if err := tellAll(ctx, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report}, sinks); err != nil {
+		return err
 	}
 	return exitFor(report.Verdict)
+}
+
+// tellAll tells every sink, whatever becomes of the others.
+func tellAll(ctx context.Context, n notify.Notice, sinks []sink) error {
+	var errs []error
+	for _, s := range sinks {
+		ctx, cancel := context.WithTimeout(ctx, deliveryTimeout)
+		if _, err := notify.All(ctx, s, n); err != nil {
+			errs = append(errs, untold{fmt.Errorf("send the report: %s: %w", s.name, err)})
+		}
+		cancel()
+	}
+	return errors.Join(errs...)
 }
 
 // look runs the playbook, prints the report and, if asked to, records it.
@@ -195,12 +203,18 @@ func writeReport(w io.Writer, r playbooks.Report, format string) error {
 
 // writeDetail is writeReport with so much detail where it is text.
 func writeDetail(w io.Writer, r playbooks.Report, format string, d notify.Detail) error {
+	var err error
 	if format == "json" {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		err = enc.Encode(r)
+	} else {
+		err = notify.Text(w, r, notify.TextOptions{Detail: d})
 	}
-	return notify.Text(w, r, notify.TextOptions{Detail: d})
+	if err != nil {
+		return untold{fmt.Errorf("write the report: %w", err)}
+	}
+	return nil
 }
 
 // exitFor is the exit code that tells the verdict to a script.
