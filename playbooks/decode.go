@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/regpath/diagnose/playbooks/spelling"
 )
 
 // DecodeStrict is ReadStrict for files whose types rule everything out: its error
@@ -44,7 +46,7 @@ func (r *Reading) Fault(path, problem, expected string, known ...string) {
 	}
 	f := Fault{File: d.file, Line: n.Line, Column: n.Column, Path: path, Problem: problem, Expected: expected}
 	if stands && n.Kind == yaml.ScalarNode {
-		f.Suggestion = Nearest(n.Value, known)
+		f.Suggestion = spelling.Nearest(n.Value, known)
 	}
 	if !slices.Contains(d.faults, f) {
 		d.faults = append(d.faults, f)

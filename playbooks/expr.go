@@ -11,6 +11,7 @@ import (
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 
+	"github.com/regpath/diagnose/playbooks/spelling"
 	"github.com/regpath/diagnose/probes"
 )
 
@@ -257,7 +258,7 @@ func dotted(e ast.Expr) (name string, first int64, ok bool) {
 func (v *vocabulary) lookUp(name, scope string) (slip, bool) {
 	if _, ok := v.facts[name]; !ok {
 		step, _, qualified := strings.Cut(name, ".")
-		s := slip{word: name, problem: fmt.Sprintf("unknown fact %q", name), suggestion: Nearest(name, v.names), echo: v.blind[step]}
+		s := slip{word: name, problem: fmt.Sprintf("unknown fact %q", name), suggestion: spelling.Nearest(name, v.names), echo: v.blind[step]}
 		switch {
 		case !qualified || !slices.Contains(v.steps, step):
 			s.expected = "<step>.<fact>, where the steps are " + strings.Join(v.steps, ", ")

@@ -59,44 +59,6 @@ func (e *LoadError) Unwrap() []error {
 	return errs
 }
 
-// Nearest returns the candidate that is the fewest edits away from word, or ""
-// if none is near enough to have been meant. The beginning of a candidate is
-// one edit away.
-func Nearest(word string, candidates []string) string {
-	best, least := "", max(2, len(word)/3)+1
-	for _, c := range candidates {
-		d := distance(word, c)
-		if len(word) > 2 && strings.HasPrefix(c, word) {
-			d = min(d, 1)
-		}
-		if d < least || (d == least && best != "" && c < best) {
-			best, least = c, d
-		}
-	}
-	return best
-}
-
-// distance is the Levenshtein distance in bytes, enough for names.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replace := diagonal
-			if a[i] != b[j] {
-				replace++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}
-
 // byPlace sorts faults by line and column within their file, the files in the
 // given order.
 func byPlace(faults []Fault, files []string) {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/regpath/diagnose/playbooks/spelling"
 )
 
 // document is one YAML file while it is read: it collects every fault with its
@@ -110,7 +112,7 @@ func (d *document) place(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.fi
 // addWord notes a word at a node that is none of the known, and the nearest.
 func (d *document) addWord(n *yaml.Node, path, problem, expected string, known []string) {
 	d.add(n, path, problem, expected)
-	d.faults[len(d.faults)-1].Suggestion = Nearest(n.Value, known)
+	d.faults[len(d.faults)-1].Suggestion = spelling.Nearest(n.Value, known)
 }
 
 // addSlips notes what is wrong inside a text, at its place in the file.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/regpath/diagnose/playbooks/spelling"
 	"github.com/regpath/diagnose/probes"
 )
 
@@ -101,7 +102,7 @@ func (v *vocabulary) lookUpTable(name, scope string) (slip, bool) {
 	if slices.Contains(v.tables, name) && (scope == "" || scope == step) {
 		return slip{}, false
 	}
-	s := slip{word: name, problem: fmt.Sprintf("unknown table %q", name), suggestion: Nearest(name, v.tables), echo: v.blind[step]}
+	s := slip{word: name, problem: fmt.Sprintf("unknown table %q", name), suggestion: spelling.Nearest(name, v.tables), echo: v.blind[step]}
 	switch {
 	case slices.Contains(v.tables, name):
 		s.problem, s.suggestion = fmt.Sprintf("table %q belongs to another step", name), ""

@@ -82,7 +82,8 @@ func readPostgres(url string) (*sql.DB, error) {
 // schemaName is what a schema may be called: it need not be quoted.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// postgresConfig reads the URL. Its errors quote nothing of it.
+// postgresConfig reads the URL. Its errors quote nothing of it. They are those of the
+// DSNs of shards in intake's own words, as it knows nothing of how probes reach theirs.
 func postgresConfig(url string) (config *pgx.ConnConfig, schema string, err error) {
 	config, err = pgx.ParseConfig(url)
 	if err != nil && strings.Contains(err.Error(), "invalid port") { // told by the driver's text only

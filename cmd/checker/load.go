@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regpath/diagnose/playbooks/spelling"
 	"github.com/regpath/diagnose/probes/source"
 	"github.com/regpath/diagnose/reference/fault"
 	"github.com/regpath/diagnose/reference/load"
@@ -64,7 +65,7 @@ func profile(scenario string, names int, duration time.Duration) (load.Profile, 
 		}
 		known = append(known, s.Name)
 	}
-	return load.Profile{}, fmt.Errorf("unknown scenario %q: want one of %s%s", scenario, strings.Join(known, ", "), didYouMean(scenario, known))
+	return load.Profile{}, fmt.Errorf("unknown scenario %q: want one of %s%s", scenario, strings.Join(known, ", "), spelling.DidYouMean(scenario, known))
 }
 
 // outcome says in one line what came of a load.

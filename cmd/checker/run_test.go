@@ -138,12 +138,14 @@ func TestRefuses(t *testing.T) {
 	f("load --scenario hot-nam", nil, exitUsage, `did you mean "hot-name"?`)
 	f("--listen nowhere:x", nil, exitUsage, "--listen: the port is not a number from 1 to 65535")
 	f("--listen 127.0.0.1:99999", nil, exitUsage, "--listen: the port 99999 is not between 1 and 65535; expected host:port")
+	f("--listen http://127.0.0.1:0", nil, exitUsage, "--listen: is not host:port alone")
 	f("--redis localhost:70000", nil, exitUsage, "--redis: the port 70000 is not between")
 	f("--redis redis://u:s3cret@h:70000", nil, exitUsage, "--redis: the port 70000 is not between")
 	f("--followup-url http://u:s3cret@h:70000/x?y=z", nil, exitUsage, "--followup-url: the port 70000 is not between")
 	f("--welcome-url h:1", nil, exitUsage, "--welcome-url: is no URL")
 	f("--shard-dsn postgres://u:s3cret@h:1/a --shard-dsn postgres://u:s3cret@h:70000/a", nil, exitUsage, "--shard-dsn of shard1: the port is not a number")
 	f("--shard-dsn postgres://h:1/a --shard-replica-dsn s3cret", nil, exitUsage, "--shard-replica-dsn of shard0: cannot be read")
+	f("load --url http://127.0.0.1:0", nil, exitUsage, "--url: the port 0 is not between 1 and 65535; expected http://host:port of a checker")
 	f("load --url http://127.0.0.1:99999", nil, exitUsage, "--url: the port 99999 is not between")
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/regpath/diagnose/playbooks/spelling"
 	"github.com/regpath/diagnose/probes/source"
 )
 
@@ -23,9 +24,7 @@ func (f *flags) addresses(redis string) error {
 			errs = append(errs, fmt.Errorf("%s: %w; expected %s", flag, err, expected))
 		}
 	}
-	if !strings.HasSuffix(f.Listen, ":0") { // any that is free
-		check("--listen", f.Listen, source.CheckAddress, "host:port")
-	}
+	check("--listen", f.Listen, source.CheckListen, "host:port")
 	check("--redis", redis, source.CheckAddress, "host:port, or a redis:// or rediss:// URL")
 	check("--followup-url", f.FollowUpURL, source.CheckEndpoint, "http://host:port/path")
 	check("--welcome-url", f.WelcomeURL, source.CheckEndpoint, "http://host:port/path")
@@ -50,7 +49,7 @@ func flagsOnly(cmd *cobra.Command, args []string) error {
 	if len(known) == 0 {
 		return usageError{fmt.Errorf("%s: want flags only, got %q as well; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
 	}
-	return usageError{fmt.Errorf("unknown command %q: want none, or one of %s%s", args[0], strings.Join(known, ", "), didYouMean(args[0], known))}
+	return usageError{fmt.Errorf("unknown command %q: want none, or one of %s%s", args[0], strings.Join(known, ", "), spelling.DidYouMean(args[0], known))}
 }
 
 // badFlag suggests the flag that may be meant.
@@ -61,18 +60,5 @@ func badFlag(cmd *cobra.Command, err error) error {
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	return usageError{fmt.Errorf("%w%s", err, didYouMean(unknown.GetSpecifiedName(), known))}
-}
-
-// didYouMean suggests the known word that is nearest to one which is not, by cobra's
-// measure.
-func didYouMean(word string, known []string) string {
-	all := cobra.Command{SuggestionsMinimumDistance: 2}
-	for _, k := range known {
-		all.AddCommand(&cobra.Command{Use: k, Run: func(*cobra.Command, []string) {}})
-	}
-	if near := all.SuggestionsFor(word); len(near) > 0 {
-		return fmt.Sprintf("; did you mean %q?", near[0])
-	}
-	return ""
+	return usageError{fmt.Errorf("%w%s", err, spelling.DidYouMean(unknown.GetSpecifiedName(), known))}
 }

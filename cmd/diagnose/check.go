@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/regpath/diagnose/probes/source"
 	"github.com/regpath/diagnose/webhook"
@@ -36,7 +35,7 @@ func at(list string, i int) string { return fmt.Sprintf("%s[%d]", list, i) }
 
 // check complains of every fault that can be seen in the file alone.
 func (c *config) check(bad complain) {
-	bad.of("listen", checkListen(c.Listen), "host:port, such as 127.0.0.1:9095")
+	bad.of("listen", source.CheckListen(c.Listen), "host:port, such as 127.0.0.1:9095")
 	judge(c.secrets(), bad)
 	if len(c.Targets) == 0 {
 		bad("targets", "there is none", `at least one, as - {name: registration, checker: {url: "http://host:8080"}}`)
@@ -45,7 +44,7 @@ func (c *config) check(bad complain) {
 		c.Targets[i].check(bad.under(at("targets", i)))
 	}
 	distinct(bad, "targets", c.targetNames())
-	bad.of("window", validWindow(c.Window), "")
+	bad.of("window", source.CheckWindow(c.Window), "")
 	c.Recorder.check(bad.under("recorder"))
 	for i := range c.Alertmanagers {
 		c.Alertmanagers[i].check(bad.under(at("alertmanagers", i)))
@@ -57,14 +56,6 @@ func (c *config) check(bad complain) {
 	for i := range c.Routes {
 		c.Routes[i].check(c, bad.under(at("routes", i)))
 	}
-}
-
-// checkListen lets port 0 through, which is any that is free.
-func checkListen(address string) error {
-	if strings.HasSuffix(address, ":0") {
-		return nil
-	}
-	return source.CheckAddress(address)
 }
 
 // distinct complains of names in a list that are not there or there twice.
@@ -241,12 +232,4 @@ func (s *slackConfig) check(bad complain) {
 	if len(s.Orders.Users)+len(s.Orders.Channels) == 0 {
 		bad("orders", "nobody may give orders", "users or channels, by their IDs")
 	}
-}
-
-// validWindow says what is wrong with the time between two samples; 0 is none.
-func validWindow(d time.Duration) error {
-	if d == 0 || d >= source.MinWindow && d <= source.MaxWindow {
-		return nil
-	}
-	return fmt.Errorf("%v is not between %v and %v", d, source.MinWindow, source.MaxWindow)
 }

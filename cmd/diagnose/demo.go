@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/playbooks/spelling"
 	"github.com/regpath/diagnose/reference/bloom"
 	"github.com/regpath/diagnose/reference/fault"
 	"github.com/regpath/diagnose/reference/load"
@@ -70,7 +71,7 @@ It ends with exit code 0 only if the root cause found is the injected one.`,
 				}
 				known = append(known, s.Name)
 			}
-			return fmt.Errorf("unknown scenario %q%s; diagnose demo --list names them all", scenario, didYouMean(scenario, known))
+			return fmt.Errorf("unknown scenario %q%s; diagnose demo --list names them all", scenario, spelling.DidYouMean(scenario, known))
 		},
 	}
 	fs := cmd.Flags()

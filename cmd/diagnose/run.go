@@ -16,6 +16,7 @@ import (
 
 	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/probes/source"
 )
 
 // runFlags are the flags of `diagnose run`.
@@ -65,7 +66,7 @@ func (f *runFlags) resolve() (*config, targetConfig, error) {
 	if f.output != "text" && f.output != "json" {
 		return nil, none, fmt.Errorf("--output: want text or json, got %q", f.output)
 	}
-	if err := validWindow(f.window); err != nil {
+	if err := source.CheckWindow(f.window); err != nil {
 		return nil, none, fmt.Errorf("--window: %w", err)
 	}
 	if (f.config == "") == (f.by.checker == "") {

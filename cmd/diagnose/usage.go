@@ -8,20 +8,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/regpath/diagnose/playbooks"
+	"github.com/regpath/diagnose/playbooks/spelling"
 )
-
-// didYouMean suggests the known word that is nearest to one which is not.
-func didYouMean(word string, known []string) string {
-	if near := playbooks.Nearest(word, known); near != "" {
-		return fmt.Sprintf("; did you mean %q?", near)
-	}
-	return ""
-}
 
 // oneOf lists the known words, and suggests one.
 func oneOf(word string, known []string) string {
-	return "want one of " + strings.Join(known, ", ") + didYouMean(word, known)
+	return "want one of " + strings.Join(known, ", ") + spelling.DidYouMean(word, known)
 }
 
 // subcommand refuses what is no subcommand, which is all that the root takes.
@@ -67,7 +59,7 @@ func badFlag(cmd *cobra.Command, err error) error {
 		var known []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
 		name := "--" + unknown.GetSpecifiedName()
-		return fmt.Errorf("unknown flag %s%s; see %s --help", name, didYouMean(name, known), cmd.CommandPath())
+		return fmt.Errorf("unknown flag %s%s; see %s --help", name, spelling.DidYouMean(name, known), cmd.CommandPath())
 	case isInvalid:
 		return fmt.Errorf("--%s: want %s, got %q", invalid.GetFlag().Name, kindOf(invalid.GetFlag()), invalid.GetValue())
 	}

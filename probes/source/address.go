@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -51,14 +52,35 @@ func parseURL(raw string) (*url.URL, error) {
 
 // CheckAddress says what is wrong with a host:port.
 func CheckAddress(address string) error {
+	port, err := portOf(address)
+	if err != nil {
+		return err
+	}
+	return checkPort(port)
+}
+
+// CheckListen says what is wrong with the host:port of a server of this process. As
+// [net.Listen] has it, port 0 is any that is free, and a service such as http has a port.
+func CheckListen(address string) error {
+	port, err := portOf(address)
+	if err != nil {
+		return err
+	}
+	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err == nil && port != "" {
+		return nil
+	}
+	return checkPort(port)
+}
+
+func portOf(address string) (string, error) {
 	_, port, err := net.SplitHostPort(address)
 	switch {
 	case strings.Contains(address, "@") || strings.Contains(address, "://"):
-		return errors.New("is not host:port alone: a password and the like go elsewhere")
+		return "", errors.New("is not host:port alone: a password and the like go elsewhere")
 	case err != nil:
-		return errors.New("is not host:port")
+		return "", errors.New("is not host:port")
 	}
-	return checkPort(port)
+	return port, nil
 }
 
 // CheckDSN says what is wrong with the connection string of a Postgres or PgBouncer.

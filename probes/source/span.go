@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,13 +26,18 @@ const (
 
 // Window returns the window to use for the option d; zero means the default.
 func Window(d time.Duration) (time.Duration, error) {
-	if d == 0 {
-		return DefaultWindow, nil
+	if err := CheckWindow(d); err != nil {
+		return 0, fmt.Errorf("window: %w", err)
 	}
-	if d < MinWindow || d > MaxWindow {
-		return 0, fmt.Errorf("window: %v is not between %v and %v", d, MinWindow, MaxWindow)
+	return cmp.Or(d, DefaultWindow), nil
+}
+
+// CheckWindow says what is wrong with the time between two samples; zero is none.
+func CheckWindow(d time.Duration) error {
+	if d == 0 || d >= MinWindow && d <= MaxWindow {
+		return nil
 	}
-	return d, nil
+	return fmt.Errorf("%v is not between %v and %v", d, MinWindow, MaxWindow)
 }
 
 // Wait waits for the window between two samples, which ctx may say otherwise (see
