@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -25,7 +26,8 @@ func newLoad(stdout io.Writer) *cobra.Command {
 		Use:   "load",
 		Short: "Put load on a checker of this machine, for a bounded time",
 		Long: `load sends an even stream of checks and registrations to a checker on this
-machine, as the demo's scenarios do, and prints what came of it.`,
+machine, as the demo's scenarios do, and prints what came of it. It fails at once
+where nobody listens, and in the end when nothing was answered.`,
 		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, err := profile(scenario, names, duration)
@@ -36,6 +38,9 @@ machine, as the demo's scenarios do, and prints what came of it.`,
 				return usageError{fmt.Errorf("--url: %w; expected http://host:port of a checker", err)}
 			}
 			r, err := load.Run(cmd.Context(), url, p)
+			if errors.Is(err, load.ErrNobody) {
+				return fmt.Errorf("%w: start a checker there, or say by --url where one serves", err)
+			}
 			if err != nil {
 				return usageError{err}
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -182,14 +183,30 @@ func TestLoad(t *testing.T) {
 		t.Errorf("stdout = %q, want what was sent and answered", got)
 	}
 	stderr = newOutput()
-	if code := run(t.Context(), []string{"load", "--url", "http://" + deadAddress(t), "--for", "300ms"}, noEnvironment, newOutput(), stderr); code != exitFailed || !strings.Contains(stderr.String(), "nothing was answered at all") {
-		t.Errorf("with nothing listening: exit code %d, stderr %q, want %d and why", code, stderr, exitFailed)
+	dead, started := deadAddress(t), time.Now()
+	if code := run(t.Context(), []string{"load", "--url", "http://" + dead, "--for", "1m"}, noEnvironment, newOutput(), stderr); code != exitFailed || stderr.String() != "checker: nobody listens at "+dead+": start a checker there, or say by --url where one serves\n" {
+		t.Errorf("with nobody listening: exit code %d, stderr %q, want %d and why", code, stderr, exitFailed)
+	}
+	if took := time.Since(started); took > 20*time.Second {
+		t.Errorf("with nobody listening: it took %v to say so", took)
+	}
+	stderr = newOutput()
+	if code := run(t.Context(), []string{"load", "--url", mute(t), "--for", "300ms"}, noEnvironment, newOutput(), stderr); code != exitFailed || !strings.Contains(stderr.String(), "nothing was answered at all") {
+		t.Errorf("with nobody answering: exit code %d, stderr %q, want %d and why", code, stderr, exitFailed)
 	}
 	for _, args := range [][]string{{"load", "--scenario", "nope"}, {"load", "--url", "http://192.0.2.1:1"}} {
 		if code := run(t.Context(), args, noEnvironment, stdout, stderr); code != exitUsage {
 			t.Errorf("%q: exit code %d, want %d", args, code, exitUsage)
 		}
 	}
+}
+
+// mute is the URL of a server that hangs up on everybody.
+func mute(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // deadAddress is one that nobody listens on.

@@ -26,10 +26,9 @@ func localAddress(i, of int) net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}
 }
 
-// newClient makes a client that sends from the address, keeps a connection per worker open, uses no proxy, follows no redirect
-// and, whatever a name resolves to by now, connects to loopback addresses only.
-func newClient(workers int, from net.Addr) *http.Client {
-	dialer := net.Dialer{
+// newDialer makes a dialer that, whatever a name resolves to by now, connects to loopback addresses only.
+func newDialer(from net.Addr) *net.Dialer {
+	return &net.Dialer{
 		Timeout: defaultTimeout, LocalAddr: from,
 		Control: func(_, address string, _ syscall.RawConn) error {
 			host, _, err := net.SplitHostPort(address)
@@ -42,9 +41,14 @@ func newClient(workers int, from net.Addr) *http.Client {
 			return nil
 		},
 	}
+}
+
+// newClient makes a client that sends from the address, keeps a connection per worker open, uses no proxy and follows no
+// redirect.
+func newClient(workers int, from net.Addr) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:         dialer.DialContext,
+			DialContext:         newDialer(from).DialContext,
 			MaxConnsPerHost:     workers,
 			MaxIdleConnsPerHost: workers,
 			DisableCompression:  true,

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -91,16 +92,22 @@ func (p Profile) validate() error {
 	return errors.Join(errs...)
 }
 
+// ErrNobody says that nobody listens where a load was to go.
+var ErrNobody = errors.New("nobody listens")
+
 // Run sends the load to the checker at baseURL, such as http://127.0.0.1:8080, and returns when all of it is answered,
 // timed out or dropped. When ctx ends first, Run stops at once and answers with what there is; that is not an error.
 // Requests that the checker answers badly are not errors either, they are in the result. It is an error when the profile
-// makes no sense and when baseURL is not on this machine.
+// makes no sense, when baseURL is not on this machine, and, before anything is sent, when nobody listens there.
 func Run(ctx context.Context, baseURL string, p Profile) (Result, error) {
 	if err := p.validate(); err != nil {
 		return Result{}, fmt.Errorf("load profile: %w", err)
 	}
 	base, err := loopback(ctx, baseURL)
 	if err != nil {
+		return Result{}, err
+	}
+	if err := knock(ctx, base); err != nil {
 		return Result{}, err
 	}
 	p.Workers = cmp.Or(p.Workers, defaultWorkers)
@@ -175,4 +182,17 @@ func loopback(ctx context.Context, baseURL string) (*url.URL, error) {
 		return nil, fmt.Errorf("load target %s is not this machine: load goes to a loopback address only", u.Hostname())
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(u.Path, "/")}, nil
+}
+
+// knock returns ErrNobody when a connection is refused. Whatever else is wrong there is for the result to say.
+func knock(ctx context.Context, base *url.URL) error {
+	address := net.JoinHostPort(base.Hostname(), cmp.Or(base.Port(), "80"))
+	conn, err := newDialer(nil).DialContext(ctx, "tcp", address)
+	switch {
+	case err == nil:
+		return conn.Close()
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w at %s", ErrNobody, address)
+	}
+	return nil
 }

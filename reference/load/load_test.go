@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -167,8 +168,13 @@ func TestBadAnswers(t *testing.T) {
 
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
-	if r := mustRun(t, server.URL, Profile{Rate: 100, Duration: 100 * time.Millisecond}); r.Errors["refused"] != 10 {
-		t.Errorf("nobody listens: %+v, want 10 refused", r)
+	started := time.Now()
+	r, err := Run(t.Context(), server.URL, Profile{Rate: 100, Duration: time.Minute})
+	if !errors.Is(err, ErrNobody) || !strings.Contains(err.Error(), strings.TrimPrefix(server.URL, "http://")) || r.Sent > 0 {
+		t.Errorf("nobody listens: got %v and %+v, want ErrNobody with the address", err, r)
+	}
+	if took := time.Since(started); took > 10*time.Second {
+		t.Errorf("nobody listens: it took %v to say so", took)
 	}
 }
 
@@ -439,6 +445,9 @@ func TestReason(t *testing.T) {
 	}
 	if got := reason(fmt.Errorf("wrapped: %w", context.DeadlineExceeded)); got != "timeout" {
 		t.Errorf("reason of a deadline is %q, want timeout", got)
+	}
+	if got := reason(fmt.Errorf("wrapped: %w", syscall.ECONNREFUSED)); got != "refused" {
+		t.Errorf("reason of a refused connection is %q, want refused", got)
 	}
 }
 
