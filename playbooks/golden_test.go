@@ -217,7 +217,7 @@ func TestVerdicts(t *testing.T) {
 
 		// The servers of the shards.
 		"sick-shard-lock-queue":                       "cause-found shard-lock-queue:high",
-		"sick-shard-pool-leak":                        "cause-found shard-pool-leak:high >shard-down:high",
+		"sick-shard-pool-leak":                        "cause-found shard-pool-leak:high >shard-down:low",
 		"sick-shard-pool-too-small":                   "cause-found shard-pool-too-small:high",
 		"sick-shard-skew":                             "cause-found shard-skew:high",
 		"sick-shard-too-many-clients":                 "cause-found shard-too-many-clients:high",
@@ -227,7 +227,7 @@ func TestVerdicts(t *testing.T) {
 		"sick-shard-missing-index":                    "cause-found shard-missing-index:high",
 		"sick-shard-routing-drift":                    "cause-found shard-routing-drift:high",
 		"sick-pgbouncer-queue":                        "cause-found pgbouncer-queue:high >shard-pool-too-small:low",
-		"chain-lock-queue-fills-pool":                 "cause-found shard-lock-queue:high >shard-down:high",
+		"chain-lock-queue-fills-pool":                 "cause-found shard-lock-queue:high >shard-down:low",
 		"lookalike-delayed-replica-nobody-reads":      "healthy",
 		"half-blind-postgres-and-stuck-pool":          "inconclusive",
 		"sick-redis-pool-blocked":                     "cause-found redis-pool-blocked:high",
@@ -328,7 +328,7 @@ func TestVerdicts(t *testing.T) {
 		"live-shard-conflict-storm":          "cause-found shard-conflict-storm:high",
 		"live-shard-lock-queue":              "cause-found shard-lock-queue:high",
 		"live-shard-missing-index":           "cause-found shard-missing-index:high",
-		"live-shard-pool-leak":               "cause-found shard-pool-leak:high >shard-down:high",
+		"live-shard-pool-leak":               "cause-found shard-pool-leak:high >shard-down:low",
 		"live-shard-pool-too-small":          "cause-found shard-pool-too-small:low",
 		"live-shard-readonly":                "cause-found shard-readonly:high",
 		"live-shard-replica-lag":             "cause-found shard-replica-lag:high",
