@@ -34,6 +34,9 @@ type trial struct {
 	caveats []string
 	held    Confidence
 	note    bool
+	// own is the confidence by the cause's own signs, whatever else is found; atBest
+	// what it would be if all that was not measured spoke for it.
+	own, atBest Confidence
 	// parents are matched hypotheses that explain this one, doubters undecided
 	// ones that would.
 	parents, doubters []*trial
@@ -67,7 +70,9 @@ func weighAll(p *Playbook, s *sights) *court {
 			child := c.byID[id]
 			switch t.state {
 			case matched:
-				child.parents = append(child.parents, t)
+				if !t.paler(child) {
+					child.parents = append(child.parents, t)
+				}
 			case undecided:
 				child.doubters = append(child.doubters, t)
 			case refuted, unjudged:
@@ -76,9 +81,9 @@ func weighAll(p *Playbook, s *sights) *court {
 	}
 	for _, t := range c.trials {
 		t.depth = depth(t)
-		t.confidence = confidence(weights(t), t.inDoubt())
-		if t.held != "" && rank(t.held) < rank(t.confidence) {
-			t.confidence = t.held
+		t.confidence = t.own
+		if t.inDoubt() {
+			t.confidence = Low
 		}
 	}
 	if slices.ContainsFunc(c.roots(), func(t *trial) bool { return t.held != Low }) {
@@ -132,13 +137,18 @@ func weigh(h *Hypothesis, s *sights) *trial {
 	case len(t.open) > 0:
 		t.state = undecided
 	}
+	heldAtBest := High
 	for _, l := range h.Limits {
-		if l.Unless.holds(s) == yes {
+		outcome := l.Unless.holds(s)
+		if outcome == yes {
 			continue
 		}
 		t.caveats = append(t.caveats, l.Because.fill(s))
 		if t.held == "" || rank(l.AtMost) < rank(t.held) {
 			t.held = l.AtMost
+		}
+		if outcome == no && !l.Unless.byAbsence(s) {
+			heldAtBest = lesser(heldAtBest, l.AtMost)
 		}
 	}
 	for _, i := range h.Signals {
@@ -152,6 +162,12 @@ func weigh(h *Hypothesis, s *sights) *trial {
 			t.disagree = append(t.disagree, signal)
 		}
 	}
+	b := weights(t)
+	t.own = confidence(b)
+	if t.held != "" {
+		t.own = lesser(t.own, t.held)
+	}
+	t.atBest = lesser(confidence(balance{agree: b.agree + b.unknown, disagree: b.disagree}), heldAtBest)
 	return t
 }
 
@@ -163,6 +179,10 @@ func (t *trial) refute(c Clause, condition string, s *sights) {
 
 // inDoubt says that a matched cause may follow from one that is undecided.
 func (t *trial) inDoubt() bool { return len(t.parents) == 0 && len(t.doubters) > 0 }
+
+// paler says that a cause is unlikely, by what was measured and not for want of it,
+// and the other one is surer: it then stands beside what it would explain.
+func (t *trial) paler(other *trial) bool { return t.atBest == Low && other.own != Low }
 
 // depth is the length of the longest chain of explanations that leads here;
 // the loader has made sure that there are no circles.
@@ -246,7 +266,7 @@ func (c *court) matched() []Cause {
 			cause.Role = Note
 		}
 		for _, id := range t.h.Explains {
-			if c.byID[id].state == matched {
+			if child := c.byID[id]; child.state == matched && slices.Contains(child.parents, t) {
 				cause.Explains = append(cause.Explains, id)
 			}
 		}

@@ -22,12 +22,8 @@ func sum(signals []Signal) (total float64) {
 	return total
 }
 
-// confidence says how far a matched cause is backed. doubted means that an
-// undecided cause would explain it.
-func confidence(b balance, doubted bool) Confidence {
-	if doubted {
-		return Low
-	}
+// confidence says how far a matched cause is backed by its own signs.
+func confidence(b balance) Confidence {
 	total := b.agree + b.disagree + b.unknown
 	if total == 0 {
 		return Medium
@@ -39,6 +35,13 @@ func confidence(b balance, doubted bool) Confidence {
 		return Medium
 	}
 	return Low
+}
+
+func lesser(a, b Confidence) Confidence {
+	if rank(b) < rank(a) {
+		return b
+	}
+	return a
 }
 
 func rank(c Confidence) int {

@@ -67,6 +67,8 @@
 // A matched cause that another matched cause explains is a consequence. One
 // that no matched cause explains is a root, unless an undecided cause would
 // explain it: then it is listed, at confidence low, but it proves nothing.
+// A cause that would be low even if all that was not measured spoke for it
+// explains none that is surer: both stand beside each other.
 //
 // # Parts
 //

@@ -127,6 +127,28 @@ func TestCausesAndConfidence(t *testing.T) {
 	f("inconclusive", saw("a", "x", 1.0, "y", 1.0), saw("b", "x", 1.0, "y", 1.0, "z", 0.0), saw("b", "x", 1.0, "y", 1.0, "z", 0.0))
 }
 
+// TestPaleCauseExplainsNothingSurer: what was measured makes deep unlikely, which
+// is not the same as what was not.
+func TestPaleCauseExplainsNothingSurer(t *testing.T) {
+	p := load(t, smallCatalog(), strings.Replace(small, "[b.z == 1]\n", "[b.z == 1]\n    signals: [{when: a.z > 10}]\n", 1))
+	f := func(want string, ms ...playbooks.Measurement) {
+		t.Helper()
+		r := playbooks.Judge(p, ms)
+		if got := outline(r); got != want {
+			t.Errorf("%+v: got %q, want %q", ms, got, want)
+		}
+		for _, c := range r.Causes {
+			if explained := strings.Contains(want, ">"); c.ID == "deep" && (len(c.Explains) == 1) != explained {
+				t.Errorf("%s: deep explains %q", want, c.Explains)
+			}
+		}
+	}
+	f("cause-found deep:high >shallow:high", saw("a", "x", 11.0, "y", 11.0, "z", 11.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0))
+	f("cause-found shallow:high deep:low", saw("a", "x", 11.0, "y", 11.0, "z", 1.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0))
+	f("cause-found deep:low >shallow:low", saw("a", "x", 11.0, "y", 1.0, "z", 1.0), saw("b", "x", 1.0, "y", 11.0, "z", 0.0))
+	f("cause-found deep:low >shallow:high", saw("a", "x", 11.0, "y", 11.0), saw("b", "x", 11.0, "y", 11.0))
+}
+
 func TestGapsAndRuledOut(t *testing.T) {
 	p := load(t, smallCatalog(), small)
 	m := saw("a", "x", 1.0, "y", math.NaN(), "x", 2.0)
