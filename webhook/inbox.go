@@ -181,7 +181,7 @@ func Open(ctx context.Context, store string, opts Options) (*Inbox, error) {
 func (in *Inbox) open(ctx context.Context) error {
 	// River speaks up for every step it takes; its warnings will do.
 	logger := slog.New(atLeast{slog.LevelWarn, in.opts.Logger.Handler()})
-	driver := wakingDriver{in.store.driver, in.store, in.wakes}
+	driver := wakingDriver{Driver: in.store.driver, store: in.store, wakes: in.wakes}
 	if err := in.store.alone(ctx, func(ctx context.Context) error { return migrate(ctx, driver, logger) }); err != nil {
 		return fmt.Errorf("prepare the queue: %w", err)
 	}
@@ -190,6 +190,7 @@ func (in *Inbox) open(ctx context.Context) error {
 		if in.lease, err = takeLease(ctx, in.store, in.opts.Lease, in.tookOver, in.notHeard); err != nil {
 			return err
 		}
+		driver.agent = in.lease.agent()
 	}
 	workers := river.NewWorkers()
 	if err := river.AddWorkerSafely(workers, &incidentWorker{inbox: in}); err != nil {

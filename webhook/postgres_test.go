@@ -89,6 +89,7 @@ func TestOnPostgres(t *testing.T) {
 		"one incident, one run, one message": testOneOfEach,
 		"a dead agent is replaced":           testReplaced,
 		"an agent that hangs loses its jobs": testHanging,
+		"a job that was taken away is left":  testTakenAway,
 		"no secret is seen":                  testNoSecret,
 		"hostile text":                       testHostileText,
 	} {

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -151,6 +152,36 @@ func testHanging(t *testing.T) {
 	close(release)
 	if calls := second.all(); len(calls) != 1 || calls[0].attempt != 2 {
 		t.Errorf("got %+v, want one call by the other agent, the second attempt", calls)
+	}
+}
+
+// testTakenAway: an agent whose job was taken from it leaves that as it is, whatever
+// came of it here: another one is at it.
+func testTakenAway(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	release := make(chan struct{})
+	w := &fakeWorker{do: func(context.Context, playbooks.Incident, Memo) error {
+		<-release
+		return errors.New("too late")
+	}}
+	in := openInboxAt(t, store, Options{Worker: w, Lease: time.Minute})
+	start(t, in)
+	wantPost(t, newHandler(in), "v35-firing-single.json", Opened)
+	eventually(t, "the work begins", func() bool { return len(w.all()) == 1 })
+	if err := in.store.exec(t.Context(), `UPDATE river_job SET attempted_by = ARRAY['another'] WHERE kind = 'incident'`); err != nil {
+		t.Fatal(err)
+	}
+	close(release)
+	stop(t, in) // which waits until all is settled
+	db, err := openReader(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state string
+	err = db.QueryRowContext(t.Context(), `SELECT state FROM river_job WHERE kind = 'incident'`).Scan(&state)
+	if err = errors.Join(err, db.Close()); err != nil || state != "running" {
+		t.Errorf("got the job %s, %v, want it running, at the other agent", state, err)
 	}
 }
 

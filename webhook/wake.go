@@ -41,12 +41,14 @@ type wakingDriver struct {
 	riverdriver.Driver[*sql.Tx]
 	store *store
 	wakes <-chan string
+	// agent is this one's name on a store that several share.
+	agent string
 }
 
 // GetExecutor implements riverdriver.Driver.
 func (d wakingDriver) GetExecutor() riverdriver.Executor {
 	if d.store.shared {
-		return d.Driver.GetExecutor() // there are connections enough
+		return owningExecutor{d.Driver.GetExecutor(), d.Driver, d.store, d.agent}
 	}
 	return joiningExecutor{d.Driver.GetExecutor(), d.Driver, d.store}
 }
