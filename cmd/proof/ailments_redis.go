@@ -31,8 +31,8 @@ func busily(pl *plan) {
 // those that the checker's own faults make.
 func redisTimeouts() []ailment {
 	return []ailment{
-		ill("redis-slow-command", "a script of about 0.3 s, again and again", busily, busyScript(10_000_000, 100*time.Millisecond)),
-		ill("redis-slow-command", "a script of about 0.1 s, five times a second", busily, busyScript(3_000_000, 150*time.Millisecond)),
+		ill("redis-slow-command", "a script of about 0.3 s, again and again", busily, busyScript(300*time.Millisecond, 100*time.Millisecond)),
+		ill("redis-slow-command", "a script of about 0.1 s, five times a second", busily, busyScript(100*time.Millisecond, 150*time.Millisecond)),
 		ill("redis-slow-command", "KEYS over a million keys", busily, manyKeys(1_000_000, 100*time.Millisecond)),
 		ill("redis-persistence-stall", "forks of 250 MB", busily, forks(250, 400*time.Millisecond)),
 		ill("redis-persistence-stall", "SAVE of 250 MB", busily, saves(250, 600*time.Millisecond)),
@@ -90,11 +90,15 @@ func again(p *patient, pause time.Duration, do func(ctx context.Context, c *redi
 	})
 }
 
-// busyScript has a script count to n, which holds the server up.
-func busyScript(n int, every time.Duration) func(context.Context, *patient) error {
+// busyScript has a script count for so long each time, which holds the server up.
+func busyScript(each, every time.Duration) func(context.Context, *patient) error {
 	return func(_ context.Context, p *patient) error {
+		n := 100_000.0 // how much that is depends on the machine: the first rounds find out
 		again(p, every, func(ctx context.Context, c *redis.Client) {
-			_ = c.Eval(ctx, "local x = 0; for i = 1, tonumber(ARGV[1]) do x = x + i end; return 1", nil, n).Err()
+			begun := time.Now()
+			if c.Eval(ctx, "local x = 0; for i = 1, tonumber(ARGV[1]) do x = x + i end; return 1", nil, n).Err() == nil {
+				n = min(n*each.Seconds()/time.Since(begun).Seconds(), 1e8)
+			}
 		})
 		return nil
 	}

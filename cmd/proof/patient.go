@@ -37,6 +37,8 @@ type plan struct {
 	// markers says that Redis is to know of the names, as the checker sees to with
 	// back ends of its own.
 	markers bool
+	// cores are how many the checker may use; all when zero.
+	cores int
 	// busy says that what hurts him needs the machine for itself.
 	busy bool
 	// warm is how long he is well under load, sick how long he is ill before the
@@ -129,6 +131,9 @@ func (p *patient) send(ctx context.Context, url string, profile load.Profile) {
 func (p *patient) start(args []string) error {
 	p.process = exec.Command(p.checker, args...) //nolint:noctx // discharge stops it in order
 	p.process.Stderr = os.Stderr
+	if p.plan.cores > 0 {
+		p.process.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(p.plan.cores))
+	}
 	stdout, err := p.process.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("start checker: %w", err)
