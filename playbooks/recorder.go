@@ -2,6 +2,7 @@ package playbooks
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,8 +16,8 @@ import (
 // stands by. At the end of the round it takes the second, and its facts go into
 // the history. When a run wants the step before that, the second sample is taken
 // at once and the run gets the evidence; right after the beginning of a round it gets
-// that of the round before. A run and the recorder never ask a probe at the same
-// time, so that they share its connection.
+// that of the round before, unless that left out what is not cheap. A run and the
+// recorder never ask a probe at the same time, so that they share its connection.
 type Recorder struct {
 	steps   map[*Step]*desk
 	every   time.Duration
@@ -161,6 +162,9 @@ func (r *Recorder) attend(ctx context.Context, start time.Time, d *desk) {
 		}
 		r.record(d.step, o)
 		d.last, d.first, d.ended = o, standby.Parked(), time.Now()
+		if standby.Abridged() {
+			d.first = time.Time{} // a run wants all of it
+		}
 		for _, w := range waiting {
 			if !d.serve(w) {
 				w.answer <- w.look()
@@ -190,6 +194,9 @@ func (r *Recorder) idle(ctx context.Context, end time.Time, d *desk) {
 
 // record keeps the facts of a check for the end of the round.
 func (r *Recorder) record(step *Step, o outcome) {
+	if errors.Is(o.err, probes.ErrNotRecorded) {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Samples++

@@ -193,3 +193,51 @@ causes:
 	f(early, nil, "first")
 	f(&probes.Onset{Before: 1, After: 2}, late, "second") // no time is no onset
 }
+
+// TestAbridged: a run is not given what a check for the record left out, and what is
+// not recorded at all is no gap.
+func TestAbridged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		costly := func(ctx context.Context) (probes.Evidence, error) {
+			select {
+			case <-time.After(probes.Window(ctx, 3*time.Second)):
+			case <-probes.Park(ctx):
+			}
+			ev := probes.Evidence{Source: "here", Facts: []probes.Fact{{Name: "x", Value: 2}}}
+			if probes.Recording(ctx) {
+				ev.Facts[0].Value = 1
+			}
+			return ev, nil
+		}
+		never := func(ctx context.Context) (probes.Evidence, error) {
+			if probes.Recording(ctx) {
+				return probes.Evidence{}, probes.ErrNotRecorded
+			}
+			return fine(ctx)
+		}
+		p := pair(t, check(costly), check(never))
+		recorder := playbooks.NewRecorder(p, 10*time.Second, time.Hour)
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			recorder.Run(ctx)
+		}()
+		runner := &playbooks.Runner{Recorder: func(*playbooks.Playbook) *playbooks.Recorder { return recorder }}
+		start := time.Now()
+		for _, at := range []time.Duration{31 * time.Second, 35 * time.Second} { // right after a round began, and in the midst of one
+			<-time.After(time.Until(start.Add(at)))
+			r := runner.Run(t.Context(), p, playbooks.Incident{StartedAt: start})
+			for i, want := range []float64{2, 1} {
+				if f := r.Findings[i]; f.Error != "" || f.Facts[0].Value != want {
+					t.Errorf("after %v: got %+v, want all of it", at, f)
+				}
+			}
+		}
+		if s := recorder.Stats(); s.Gaps != 0 || s.Samples == 0 {
+			t.Errorf("got %+v, want no gap", s)
+		}
+		stop()
+		<-over
+	})
+}

@@ -2,6 +2,7 @@ package probes
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -45,8 +46,9 @@ type Standby struct {
 	released chan struct{}
 	once     sync.Once
 
-	mu     sync.Mutex
-	parked time.Time
+	mu       sync.Mutex
+	parked   time.Time
+	abridged bool
 }
 
 // NewStandby returns a standby that ends by itself at until.
@@ -67,6 +69,14 @@ func (s *Standby) Parked() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parked
+}
+
+// Abridged reports whether the check was told that it is for the record only, so
+// that its evidence may lack what is not cheap.
+func (s *Standby) Abridged() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.abridged
 }
 
 // Park notes, for a check that stands by in ctx, that it has its first sample,
@@ -97,6 +107,13 @@ func Recording(ctx context.Context) bool {
 	case <-p.standby.released:
 		return false
 	default:
-		return true
 	}
+	p.standby.mu.Lock()
+	defer p.standby.mu.Unlock()
+	p.standby.abridged = true
+	return true
 }
+
+// ErrNotRecorded is what a check returns that has nothing cheap to measure for the
+// record, and so measured nothing.
+var ErrNotRecorded = errors.New("not for the record: it is not cheap")

@@ -76,3 +76,19 @@ func TestOptions(t *testing.T) {
 		t.Error("an error of decode is lost")
 	}
 }
+
+// TestForTheRecord: drawing names from all shards is not cheap.
+func TestForTheRecord(t *testing.T) {
+	t.Parallel()
+	checker := probetest.NewChecker(t, map[string]string{source.PathConsistency: stale})
+	kind := Kind(checker.Source(t))
+	p, err := kind.New(defaults)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev, err := p.Check(probes.NewStandby(time.Now().Add(time.Minute)).Context(t.Context()))
+	probetest.Valid(t, kind.Facts, ev, err)
+	if !errors.Is(err, probes.ErrNotRecorded) || len(checker.Asked()) != 0 {
+		t.Errorf("got %v and requests %v, want neither evidence nor requests", err, checker.Asked())
+	}
+}

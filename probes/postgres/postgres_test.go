@@ -317,3 +317,38 @@ func TestOptions(t *testing.T) {
 		t.Error("an error of decode is lost")
 	}
 }
+
+// TestForTheRecord: names are sampled and looked for when somebody wants to know.
+func TestForTheRecord(t *testing.T) {
+	t.Parallel()
+	f := func(released bool) (probes.Evidence, *fake) {
+		shard := well("shard0")
+		checker := probetest.NewChecker(t, map[string]string{source.PathRoute: `{"version":3,"shards":["shard0","shard0"]}`})
+		k := kind(checker.Source(t), []database{shard}, nil)
+		p, err := k.New(shortest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		standby := probes.NewStandby(time.Now().Add(source.MinWindow))
+		if released {
+			standby.Release()
+		}
+		ev, err := p.Check(standby.Context(t.Context()))
+		probetest.Valid(t, k.Facts, ev, err)
+		if standby.Abridged() == released {
+			t.Errorf("released %v: abridged is %v", released, standby.Abridged())
+		}
+		return ev, shard
+	}
+	ev, shard := f(false)
+	probetest.WantMissing(t, ev, "names_misplaced", "for the record")
+	probetest.Want(t, ev, "lock_waiters", 0)
+	if n := shard.asked.Load(); n != 6 {
+		t.Errorf("for the record: %d queries, want 3 at each end", n)
+	}
+	ev, shard = f(true)
+	probetest.Want(t, ev, "names_misplaced", 0)
+	if n := shard.asked.Load(); n != 7 {
+		t.Errorf("for a run: %d queries, want 7", n)
+	}
+}
