@@ -18,13 +18,14 @@ const (
 
 // facts documents what the probe can return. A shard that does not answer the
 // agent is left out of all but the first three; one whose answer is refused makes
-// unknown what it was asked for.
+// unknown what it was asked for. What is said of sessions and locks is about the
+// shard's own database, unless it is about slots.
 func facts() []probes.FactDoc {
 	return []probes.FactDoc{
 		{Name: "shards_configured", Help: "Shards that the agent has a DSN of."},
 		{Name: "shards_asked", Help: "Shards that answered it."},
 		{Name: "slots_refused", Help: "Shards that refuse the agent's session because they have no slot left (SQLSTATE 53300).", Expected: "0"},
-		{Name: "sessions", Help: "Sessions of clients on the fullest shard."},
+		{Name: "sessions", Help: "Sessions of clients on the fullest shard's server, of all its databases, the agent's own included."},
 		{Name: "sessions_limit", Help: "How many it takes of ordinary roles: max_connections less those reserved."},
 		{Name: "sessions_ratio", Unit: probes.Ratio, Help: "sessions divided by sessions_limit, at the lower of the samples.", Expected: "< 0.8"},
 		{Name: "top_client_share", Unit: probes.Ratio, Help: "Share of the fullest shard's sessions that belong to one application_name."},
@@ -35,7 +36,7 @@ func facts() []probes.FactDoc {
 		{Name: "idle_transactions", Help: "Sessions that have been idle in a transaction for 5 s or longer, on the shard with most.", Expected: "0"},
 		{Name: "idle_transaction_seconds", Unit: probes.Seconds, Help: "Age of the oldest transaction whose session is idle; 0 for none.", Expected: "< 5"},
 		{Name: "transaction_seconds", Unit: probes.Seconds, Help: "Age of the oldest transaction, over all shards; 0 for none.", Expected: "< 5"},
-		{Name: "busy_sessions", Help: "Sessions that run a statement and wait for no lock, in both samples, on the shard with most."},
+		{Name: "busy_sessions", Help: "Sessions of the service that run a statement and wait for no lock, in both samples, on the shard with most. The service's are those of the role that has most in the database, but for psql and pg_dump and their like."},
 		{Name: "slow_statements", Help: "Those that have run it for 1 s or longer, in both samples, over all shards.", Expected: "0"},
 		{Name: "commits_rate", Unit: probes.PerSecond, Help: "Transactions committed per second over the window, over all shards."},
 		{Name: "rollbacks_rate", Unit: probes.PerSecond, Help: "Transactions rolled back per second over the window, over all shards.", Expected: "0"},

@@ -59,8 +59,9 @@ func healthy() map[string][]source.Record {
 			"rollbacks": "0", "deadlocks": "0", "replicas": "0", "sequence_used": "0.001", "sequence_ahead": "10",
 		}},
 		"sessions": {
-			{"client": "checker", "state": "idle", "wait": "Client", "n": "7", "state_age": "0.1", "stale": "0", "slow": "7"},
-			{"client": "checker", "state": "active", "wait": "", "n": "1", "state_age": "0.001", "transaction_age": "0.001", "stale": "0", "slow": "0"},
+			{"client": "checker", "here": "t", "service": "t", "state": "idle", "wait": "Client", "n": "7", "state_age": "0.1", "stale": "0", "slow": "7"},
+			{"client": "checker", "here": "t", "service": "t", "state": "active", "wait": "", "n": "1", "state_age": "0.001", "transaction_age": "0.001", "stale": "0", "slow": "0"},
+			{"client": "diagnose", "here": "f", "service": "f", "state": "active", "wait": "", "n": "1", "transaction_age": "0.002", "stale": "0", "slow": "0"},
 		},
 		"tables": {table("names_00"), table("names_01")},
 		"names":  {{"name": "ada"}, {"name": "bob"}, {"version": "3"}},

@@ -30,7 +30,7 @@ func TestHealthy(t *testing.T) {
 	ev := check(t, routes, nil, a, well("shard1"))
 	for name, want := range map[string]float64{
 		"shards_configured": 2, "shards_asked": 2, "slots_refused": 0, "sessions": 9, "sessions_limit": 97, "sessions_ratio": 9.0 / 97,
-		"top_client_share": 1, "lock_waiters": 0, "shards_locked": 0, "idle_transactions": 0, "idle_transaction_seconds": 0, "transaction_seconds": 0.001,
+		"top_client_share": 8.0 / 9, "lock_waiters": 0, "shards_locked": 0, "idle_transactions": 0, "idle_transaction_seconds": 0, "transaction_seconds": 0.001,
 		"busy_sessions": 1, "slow_statements": 0, "rollbacks_rate": 0, "deadlocks": 0, "read_only": 0, "standbys": 0,
 		"replicas": 0, "replay_lag_seconds": 0, "replay_lag_bytes": 0, "sequence_used_ratio": 0.001, "inserts_rate": 0, "failed_inserts_rate": 0,
 		"dead_rows_ratio": 0.05, "unindexed_tables": 0, "table_scans": 0, "table_scan_rows": 0, "table_scan_share": 0,
@@ -62,8 +62,8 @@ func TestLockQueue(t *testing.T) {
 	t.Parallel()
 	f := well("shard1")
 	for _, at := range []map[string][]source.Record{f.first, f.last} {
-		at["sessions"] = append(at["sessions"], source.Record{"client": "checker", "state": "active", "wait": "Lock", "n": "3", "stale": "0", "slow": "3"},
-			source.Record{"client": "psql", "state": "idle in transaction", "wait": "Client", "n": "1", "transaction_age": "40", "stale": "1", "slow": "1"})
+		at["sessions"] = append(at["sessions"], source.Record{"client": "checker", "here": "t", "service": "t", "state": "active", "wait": "Lock", "n": "3", "stale": "0", "slow": "3"},
+			source.Record{"client": "psql", "here": "t", "state": "idle in transaction", "wait": "Client", "n": "1", "transaction_age": "40", "stale": "1", "slow": "1"})
 		at["locks"] = []source.Record{
 			{"pid": "1", "client": "psql", "state": "idle in transaction", "transaction_age": "40"},
 			{"pid": "2", "client": "migration", "state": "active", "transaction_age": "30", "blockers": "1"},
@@ -88,7 +88,7 @@ func TestLockQueue(t *testing.T) {
 func TestQueueThatDrains(t *testing.T) {
 	t.Parallel()
 	f := well("shard0")
-	f.first["sessions"] = append(f.first["sessions"], source.Record{"client": "checker", "state": "active", "wait": "Lock", "n": "1"})
+	f.first["sessions"] = append(f.first["sessions"], source.Record{"client": "checker", "here": "t", "service": "t", "state": "active", "wait": "Lock", "n": "1"})
 	f.first["locks"] = []source.Record{{"pid": "1", "state": "active"}, {"pid": "2", "state": "active", "blockers": "1"}}
 	ev := check(t, "", nil, f)
 	probetest.Want(t, ev, "lock_waiters", 0)
@@ -101,7 +101,7 @@ func TestQueueOfOthers(t *testing.T) {
 	t.Parallel()
 	behind := func(age string) probes.Evidence {
 		f := well("shard0")
-		f.last["sessions"] = append(f.last["sessions"], source.Record{"client": "checker", "state": "active", "wait": "Lock", "n": "1"})
+		f.last["sessions"] = append(f.last["sessions"], source.Record{"client": "checker", "here": "t", "service": "t", "state": "active", "wait": "Lock", "n": "1"})
 		f.last["locks"] = []source.Record{
 			{"pid": "1", "client": "psql", "state": "idle in transaction", "transaction_age": age},
 			{"pid": "2", "client": "checker", "state": "active", "transaction_age": "0.2", "blockers": "1"},

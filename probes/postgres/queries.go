@@ -35,22 +35,36 @@ const serverQuery = `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAG
 		JOIN pg_stat_user_tables AS t ON t.relid = dep.refobjid
 	) AS q WHERE d.datname = current_database()`
 
-// sessionsQuery groups the sessions of clients, the agent's own left out.
+// serviceRoles are the roles that are taken for the service's: the one with most
+// sessions in the database, as a service keeps a pool of them and whoever else comes
+// has a few. Of several with as many any may be. No right is needed for it.
+const serviceRoles = `(SELECT usesysid FROM pg_stat_activity
+		WHERE datname = current_database() AND usesysid IS NOT NULL AND pid <> pg_backend_pid()
+		GROUP BY 1 ORDER BY count(*) DESC FETCH FIRST ROW WITH TIES)`
+
+// sessionsQuery groups the sessions of clients of all databases, as they share the
+// slots. Those in this one are here, but for the agent's own: one server may hold
+// several shards, and what others do on it is theirs. The service's have its role and
+// are none of the tools that come with Postgres, which call themselves psql and pg_….
 const sessionsQuery = `SELECT coalesce(application_name, '') AS client, coalesce(state, '') AS state,
+	coalesce(datname = current_database(), false) AND pid <> pg_backend_pid() AS here,
+	coalesce(datname = current_database() AND usesysid IN ` + serviceRoles + ` AND application_name !~ '^(psql$|pg_)', false)
+		AND pid <> pg_backend_pid() AS service,
 	coalesce(wait_event_type, '') AS wait, count(*) AS n,
 	max(extract(epoch FROM clock_timestamp() - state_change)) AS state_age,
 	max(extract(epoch FROM clock_timestamp() - xact_start)) AS transaction_age,
 	count(*) FILTER (WHERE clock_timestamp() - state_change >= interval '5 s') AS stale,
 	count(*) FILTER (WHERE clock_timestamp() - query_start >= interval '1 s') AS slow
-	FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
-	GROUP BY 1, 2, 3 ORDER BY n DESC LIMIT 200`
+	FROM pg_stat_activity WHERE backend_type = 'client backend'
+	GROUP BY client, state, here, service, wait ORDER BY n DESC LIMIT 200`
 
-// locksQuery lists the sessions that wait for a lock, with those they wait for, and
+// locksQuery lists the sessions in this database that wait for a lock, with those they wait for, and
 // these. pg_blocking_pids takes the lock manager for a moment, so it is asked for
 // the waiting ones alone, and for a hundred at most.
 const locksQuery = `WITH waiting AS MATERIALIZED (
 		SELECT w.pid, pg_blocking_pids(w.pid) AS blockers FROM (
-			SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' LIMIT 100) AS w
+			SELECT pid FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' AND datname = current_database() LIMIT 100) AS w
 	) SELECT a.pid, coalesce(a.application_name, '') AS client, coalesce(a.state, '') AS state,
 		extract(epoch FROM clock_timestamp() - a.xact_start) AS transaction_age,
 		array_to_string(w.blockers, ' ') AS blockers

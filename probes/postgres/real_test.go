@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -161,6 +162,58 @@ func TestRealServer(t *testing.T) {
 		exec(t, holder, "ROLLBACK")
 		if err := <-done; err != nil {
 			t.Error(err)
+		}
+	})
+
+	t.Run("what others do", func(t *testing.T) {
+		exec(t, admin, "CREATE DATABASE other", "CREATE ROLE app LOGIN", "CREATE ROLE backup LOGIN SUPERUSER")
+		elsewhere := func() *pgx.Conn {
+			c, err := pgx.Connect(t.Context(), fmt.Sprintf("postgres://postgres@%s/other?application_name=elsewhere", server.Addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close(context.WithoutCancel(t.Context())) })
+			return c
+		}
+		holder, waiter := elsewhere(), elsewhere()
+		exec(t, holder, "CREATE TABLE x (i int)", "BEGIN", "LOCK TABLE x")
+		var pool []*pgx.Conn
+		for range 4 {
+			pool = append(pool, connect(t, server.Addr, "app", "application_name=app"))
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		busy := func(c *pgx.Conn, statement string) {
+			wg.Go(func() { _, _ = c.Exec(ctx, statement) })
+		}
+		t.Cleanup(wg.Wait)
+		t.Cleanup(stop)
+		busy(waiter, "SELECT FROM x")
+		busy(connect(t, server.Addr, "backup", "application_name=nightly"), "SELECT pg_sleep(60)")
+		busy(connect(t, server.Addr, "app", "application_name=pg_dump"), "SELECT pg_sleep(60)")
+		running := func(want int) {
+			t.Helper()
+			probetest.Eventually(t, "they run for a second", func() bool {
+				n := 0
+				err := admin.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE state = 'active'
+					AND pid <> pg_backend_pid() AND now() - query_start > interval '1 s'`).Scan(&n)
+				return err == nil && n == want
+			})
+		}
+		running(3)
+		ev := measure(t, nil, dbs, nil)
+		for name, want := range map[string]float64{
+			"sessions": 10, "lock_waiters": 0, "idle_transactions": 0, "slow_statements": 0, "busy_sessions": 0,
+		} {
+			probetest.Want(t, ev, name, want)
+		}
+		busy(pool[0], "SELECT pg_sleep(60)")
+		running(4)
+		probetest.Want(t, measure(t, nil, dbs, nil), "slow_statements", 1)
+		stop()
+		wg.Wait()
+		for _, c := range append(pool, holder, waiter) {
+			_ = c.Close(t.Context())
 		}
 	})
 

@@ -45,13 +45,21 @@ const maxAge = 366 * 24 * 3600
 
 func every(source.Record) bool { return true }
 
-func waits(r source.Record) bool { return r.Text("wait") == "Lock" }
+// here is a session in the shard's own database that is not the agent's.
+func here(r source.Record) bool { return r.Is("here") }
 
-// works is a session that runs a statement and waits for no lock.
-func works(r source.Record) bool { return r.Text("state") == "active" && !waits(r) }
+func waits(r source.Record) bool { return here(r) && r.Text("wait") == "Lock" }
+
+// active is a session that runs a statement and waits for no lock.
+func active(r source.Record) bool { return here(r) && r.Text("state") == "active" && !waits(r) }
+
+// works is one of the service that does.
+func works(r source.Record) bool { return active(r) && r.Is("service") }
+
+func idle(r source.Record) bool { return here(r) && r.Text("state") == "idle" }
 
 func idleInTransaction(r source.Record) bool {
-	return strings.HasPrefix(r.Text("state"), "idle in transaction")
+	return here(r) && strings.HasPrefix(r.Text("state"), "idle in transaction")
 }
 
 // lower takes a number of a shard at the lower of the samples: what stands at both
@@ -71,7 +79,7 @@ func lower(number func(sample) probes.Number) func(shard) probes.Number {
 
 // recordSessions records what sessions do, and how many more there may be.
 func recordSessions(rec *probes.Recorder, shards []shard) {
-	clients := func(s sample) probes.Number { return s.tally("n", every).Plus(probes.Known(1)) } // and the agent's own
+	clients := func(s sample) probes.Number { return s.tally("n", every) }
 	share := lower(func(s sample) probes.Number {
 		return clients(s).Over(s.server.Number("slots").AtLeast(1, "slots is not positive"), "")
 	})
@@ -93,7 +101,7 @@ func recordSessions(rec *probes.Recorder, shards []shard) {
 		return func(s shard) probes.Number { return number(s.last) }
 	}
 	rec.Set("idle_transaction_seconds", over(shards, last(func(s sample) probes.Number { return s.oldest("transaction_age", idleInTransaction) }), highest))
-	rec.Set("transaction_seconds", over(shards, last(func(s sample) probes.Number { return s.oldest("transaction_age", every) }), highest))
+	rec.Set("transaction_seconds", over(shards, last(func(s sample) probes.Number { return s.oldest("transaction_age", here) }), highest))
 	for _, s := range shards[:min(len(shards), maxRows)] {
 		if s.err() == nil {
 			sessionRow(rec, s)
@@ -143,10 +151,10 @@ func recordClients(rec *probes.Recorder, s shard, full probes.Number) probes.Num
 	return probes.Known(counts[names[0]]).Over(probes.Known(total), "")
 }
 
-// sessionRow says in a line what the sessions of a shard do.
+// sessionRow says in a line what the sessions in the database of a shard do.
 func sessionRow(rec *probes.Recorder, s shard) {
 	n := func(match func(source.Record) bool) float64 { return s.last.tally("n", match).Or(0) }
-	row(rec, tableSessions, s.name, s.last.tally("n", every), probes.Count, "%s", fmt.Sprintf(
+	row(rec, tableSessions, s.name, s.last.tally("n", here), probes.Count, "%s", fmt.Sprintf(
 		"%.0f active, %.0f waiting for a lock, %.0f idle in transaction, %.0f idle",
-		n(works), n(waits), n(idleInTransaction), n(func(r source.Record) bool { return r.Text("state") == "idle" })))
+		n(active), n(waits), n(idleInTransaction), n(idle)))
 }
