@@ -26,9 +26,7 @@ func (p *probe) readClient(ctx context.Context, rec *probes.Recorder) clientSamp
 		return clientSample{err: errors.New("no checker is configured: set its URL to see the service's own view of Redis")}
 	}
 	var s clientSample
-	start := time.Now()
-	s.err = p.api.Get(ctx, rec.Cost(), source.PathRedis, nil, &s.doc)
-	s.took = time.Since(start)
+	s.took, s.err = p.api.Read(ctx, rec.Cost(), source.PathRedis, source.Fresh, &s.doc)
 	s.sample = source.Sample{Taken: time.Now(), Now: s.doc.Now, Epoch: s.doc.StartedAt.Text()}
 	return s
 }

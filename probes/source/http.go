@@ -94,7 +94,7 @@ func (h *HTTP) Name() string { return "checker " + h.base.String() }
 // stands before it is needed. A service without that document is fine.
 func (h *HTTP) Open(ctx context.Context) error {
 	var doc Changes
-	if err := h.do(ctx, new(probes.Cost), http.MethodGet, PathChanges, nil, nil, &doc); err != nil && !errors.Is(err, ErrAbsent) {
+	if _, err := h.do(ctx, new(probes.Cost), http.MethodGet, PathChanges, nil, nil, &doc); err != nil && !errors.Is(err, ErrAbsent) {
 		return err
 	}
 	return nil
@@ -108,10 +108,13 @@ func (h *HTTP) Close() { h.client.CloseIdleConnections() }
 // error that tells what is wrong with it. Without a query the document comes
 // from a snapshot that is not older than [Fresh], as with [HTTP.Read].
 func (h *HTTP) Get(ctx context.Context, cost *probes.Cost, path string, query url.Values, into any) error {
+	var err error
 	if len(query) == 0 {
-		return h.Read(ctx, cost, path, Fresh, into)
+		_, err = h.Read(ctx, cost, path, Fresh, into)
+	} else {
+		_, err = h.do(ctx, cost, http.MethodGet, path, query, nil, into)
 	}
-	return h.do(ctx, cost, http.MethodGet, path, query, nil, into)
+	return err
 }
 
 // Post sends body as JSON and reads the answer like Get.
@@ -120,18 +123,19 @@ func (h *HTTP) Post(ctx context.Context, cost *probes.Cost, path string, body, i
 	if err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
 	}
-	return h.do(ctx, cost, http.MethodPost, path, nil, raw, into)
+	_, err = h.do(ctx, cost, http.MethodPost, path, nil, raw, into)
+	return err
 }
 
-func (h *HTTP) do(ctx context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte, into any) error {
+func (h *HTTP) do(ctx context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte, into any) (took time.Duration, err error) {
 	slow := h.circuit(path)
 	if err := h.dead.reason(); err != nil {
-		return h.silent(err)
+		return 0, h.silent(err)
 	}
 	if err := slow.check(); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return 0, fmt.Errorf("%s %s: %w", method, path, err)
 	}
-	answer, err := h.send(ctx, cost, method, path, query, body)
+	answer, took, err := h.send(ctx, cost, method, path, query, body)
 	// A hung document says nothing about the others, which do not wait for the
 	// same thing; a refused connection does.
 	if errors.Is(err, ErrHung) {
@@ -140,16 +144,16 @@ func (h *HTTP) do(ctx context.Context, cost *probes.Cost, method, path string, q
 		h.dead.note(err)
 	}
 	if errors.Is(err, ErrRefused) || errors.Is(err, ErrUnreachable) {
-		return h.silent(err)
+		return took, h.silent(err)
 	}
 	if err == nil {
 		err = decode(answer, into)
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
+		return took, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	slow.note(nil)
-	return nil
+	return took, nil
 }
 
 // silent says that the service as a whole does not answer, in the same words
@@ -169,18 +173,25 @@ func (h *HTTP) circuit(path string) *circuit {
 	return c
 }
 
-// send makes one request, when it is its turn, and returns the body of a 200.
-// The wait does not count against the timeout: a request that waits for a slow
-// one is not slow itself.
-func (h *HTTP) send(run context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte) ([]byte, error) {
+// send makes one request, when it is its turn, and returns the body of a 200 and
+// how long the service took. The wait counts neither for that nor against the
+// timeout: a request that waits for a slow one is not slow itself.
+func (h *HTTP) send(run context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte) ([]byte, time.Duration, error) {
 	select {
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-run.Done():
 	}
 	if err := run.Err(); err != nil {
-		return nil, interrupted(err)
+		return nil, 0, interrupted(err)
 	}
+	start := time.Now()
+	answer, err := h.exchange(run, cost, method, path, query, body)
+	return answer, time.Since(start), err
+}
+
+// exchange makes one request at once.
+func (h *HTTP) exchange(run context.Context, cost *probes.Cost, method, path string, query url.Values, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(run, h.timeout)
 	defer cancel()
 	connected := false

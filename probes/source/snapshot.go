@@ -33,29 +33,30 @@ var errNoSnapshot = errors.New("no snapshot")
 // into. It comes from a snapshot of all documents that is not older than age:
 // from the last one, from one that is just being taken, or from a new one. Who
 // caused a request bears its cost; whoever shares it pays nothing. A service
-// that serves no snapshot is asked for the document itself.
-func (h *HTTP) Read(ctx context.Context, cost *probes.Cost, path string, age time.Duration, into any) error {
+// that serves no snapshot is asked for the document itself. took is how long the
+// service took to answer that request, whoever waited for it and for what before.
+func (h *HTTP) Read(ctx context.Context, cost *probes.Cost, path string, age time.Duration, into any) (took time.Duration, err error) {
 	name, ok := strings.CutPrefix(path, pathDocuments)
 	if !ok || strings.Contains(name, "/") {
 		return h.do(ctx, cost, http.MethodGet, path, nil, nil, into)
 	}
-	documents, err := h.snapshot(ctx, cost, age)
+	f, err := h.snapshot(ctx, cost, age)
 	switch {
 	case errors.Is(err, errNoSnapshot):
 		return h.do(ctx, cost, http.MethodGet, path, nil, nil, into)
 	case errors.Is(err, ErrRefused), errors.Is(err, ErrUnreachable):
-		return h.silent(err)
+		return 0, h.silent(err)
 	case err != nil:
-		return fmt.Errorf("GET %s: %w", PathSnapshot, err)
+		return 0, fmt.Errorf("GET %s: %w", PathSnapshot, err)
 	}
-	document, ok := documents[name]
+	document, ok := f.documents[name]
 	if !ok {
-		return fmt.Errorf("GET %s: %w", PathSnapshot, fail(ErrAbsent, "the service does not serve the document "+name))
+		return f.took, fmt.Errorf("GET %s: %w", PathSnapshot, fail(ErrAbsent, "the service does not serve the document "+name))
 	}
 	if err := decode(document, into); err != nil {
-		return fmt.Errorf("GET %s: %s: %w", PathSnapshot, name, err)
+		return f.took, fmt.Errorf("GET %s: %s: %w", PathSnapshot, name, err)
 	}
-	return nil
+	return f.took, nil
 }
 
 // snapshots shares the snapshots of one service among those who ask at once.
@@ -77,13 +78,14 @@ type flight struct {
 	waiters int
 	// What follows is set before done is closed. cost is what nobody has borne yet.
 	cost      probes.Cost
+	took      time.Duration
 	documents map[string]json.RawMessage
 	err       error
 }
 
-// snapshot returns the documents of a snapshot that is not older than age. It
+// snapshot returns a flight that brought a snapshot not older than age. It
 // returns errNoSnapshot if the service is alive and there is none.
-func (h *HTTP) snapshot(ctx context.Context, cost *probes.Cost, age time.Duration) (map[string]json.RawMessage, error) {
+func (h *HTTP) snapshot(ctx context.Context, cost *probes.Cost, age time.Duration) (*flight, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, interrupted(err)
 	}
@@ -91,7 +93,7 @@ func (h *HTTP) snapshot(ctx context.Context, cost *probes.Cost, age time.Duratio
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last != nil && time.Since(s.last.begun) <= age {
-		return s.last.documents, nil
+		return s.last, nil
 	}
 	if time.Now().Before(s.none) {
 		return nil, errNoSnapshot
@@ -128,7 +130,7 @@ func (h *HTTP) snapshot(ctx context.Context, cost *probes.Cost, age time.Duratio
 		return nil, interrupted(ctx.Err())
 	}
 	*cost, f.cost = cost.Plus(f.cost), probes.Cost{}
-	return f.documents, f.err
+	return f, f.err
 }
 
 // takeOff begins a flight, which does not end with ctx: others may wait for it.
@@ -140,7 +142,8 @@ func (h *HTTP) takeOff(ctx context.Context) *flight {
 	go func() {
 		defer cancel()
 		var cost probes.Cost
-		answer, err := h.send(ctx, &cost, http.MethodGet, PathSnapshot, nil, nil)
+		answer, took, err := h.send(ctx, &cost, http.MethodGet, PathSnapshot, nil, nil)
+		f.took = took
 		if err == nil {
 			f.documents, err = documentsOf(answer)
 		}

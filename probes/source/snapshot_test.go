@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ func TestSnapshotIsShared(t *testing.T) {
 	for i := range costs {
 		wg.Go(func() {
 			var doc source.Bloom
-			if err := h.Read(t.Context(), &costs[i], source.PathBloom, time.Hour, &doc); err != nil || doc.M.Or(0) != 5 {
+			if _, err := h.Read(t.Context(), &costs[i], source.PathBloom, time.Hour, &doc); err != nil || doc.M.Or(0) != 5 {
 				t.Errorf("got %v, %v", doc.M, err)
 			}
 		})
@@ -44,7 +45,7 @@ func TestSnapshotIsShared(t *testing.T) {
 	wg.Wait()
 	var redis source.RedisClient
 	var sum, late probes.Cost
-	if err := h.Read(t.Context(), &late, source.PathRedis, time.Hour, &redis); err != nil || redis.Commands.Or(0) != 7 {
+	if _, err := h.Read(t.Context(), &late, source.PathRedis, time.Hour, &redis); err != nil || redis.Commands.Or(0) != 7 {
 		t.Errorf("another document of the same snapshot: got %v, %v", redis.Commands, err)
 	}
 	for _, c := range append(costs, late) {
@@ -53,7 +54,7 @@ func TestSnapshotIsShared(t *testing.T) {
 	if asked := c.Asked(); len(asked) != 1 || sum.HTTPRequests != 1 || sum.Bytes != int64(len(everything)) {
 		t.Errorf("asked %v at a cost of %+v, want one request, paid for once", asked, sum)
 	}
-	if err := h.Read(t.Context(), &sum, source.PathBloom, 0, new(source.Bloom)); err != nil {
+	if _, err := h.Read(t.Context(), &sum, source.PathBloom, 0, new(source.Bloom)); err != nil {
 		t.Error(err)
 	}
 	if asked := c.Asked(); len(asked) != 2 {
@@ -78,7 +79,10 @@ func TestSnapshotOutlivesWhoAsked(t *testing.T) {
 	h := c.SourceWithin(t, 20*time.Second)
 	read := func(ctx context.Context, cost *probes.Cost) <-chan error {
 		done := make(chan error, 1)
-		go func() { done <- h.Read(ctx, cost, source.PathBloom, 0, new(source.Bloom)) }()
+		go func() {
+			_, err := h.Read(ctx, cost, source.PathBloom, 0, new(source.Bloom))
+			done <- err
+		}()
 		return done
 	}
 	asked := func(n int) func() bool { return func() bool { return len(c.Asked()) == n } }
@@ -150,7 +154,10 @@ func TestSnapshotFaults(t *testing.T) {
 	c := probetest.NewChecker(t, nil)
 	c.Serve(source.PathSnapshot, probetest.JSON(`{"bloom":{"m":5},"redis":["hunter2"]}`))
 	h := c.SourceWithin(t, 300*time.Millisecond)
-	get := func(path string, into any) error { return h.Read(t.Context(), new(probes.Cost), path, 0, into) }
+	get := func(path string, into any) error {
+		_, err := h.Read(t.Context(), new(probes.Cost), path, 0, into)
+		return err
+	}
 	if err := get(source.PathBloom, new(source.Bloom)); err != nil {
 		t.Error(err)
 	}
@@ -171,7 +178,36 @@ func TestSnapshotFaults(t *testing.T) {
 		t.Errorf("a hung service was asked %d times, want once", n)
 	}
 	c.Close()
-	if err := c.Source(t).Read(t.Context(), new(probes.Cost), source.PathBloom, 0, new(source.Bloom)); !errors.Is(err, source.ErrRefused) || !strings.HasPrefix(err.Error(), "the service does not answer (") {
+	if _, err := c.Source(t).Read(t.Context(), new(probes.Cost), source.PathBloom, 0, new(source.Bloom)); !errors.Is(err, source.ErrRefused) || !strings.HasPrefix(err.Error(), "the service does not answer (") {
 		t.Errorf("a dead service: got %v, want ErrRefused in the words for all", err)
+	}
+}
+
+// TestTookWithoutTheWait: while another request of the agent's own is under way, the
+// service has not been asked yet, be it for a snapshot or, without one, a document.
+func TestTookWithoutTheWait(t *testing.T) {
+	t.Parallel()
+	const wait = 600 * time.Millisecond
+	for _, snapshots := range []bool{true, false} {
+		c := probetest.NewChecker(t, map[string]string{source.PathRedis: `{"commands":7}`})
+		if snapshots {
+			c.Serve(source.PathSnapshot, probetest.JSON(everything))
+		}
+		c.Serve(source.PathConsistency, func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(wait)
+			probetest.JSON(`{"sampled":1}`)(w, r)
+		})
+		h := c.SourceWithin(t, 10*time.Second)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_ = h.Get(t.Context(), new(probes.Cost), source.PathConsistency, url.Values{"n": {"9"}}, new(source.Consistency))
+		})
+		probetest.Eventually(t, "the other request is under way", func() bool { return len(c.Asked()) > 0 })
+		start := time.Now()
+		took, err := h.Read(t.Context(), new(probes.Cost), source.PathRedis, 0, new(source.RedisClient))
+		if waited := time.Since(start); err != nil || took <= 0 || took > waited-wait/2 {
+			t.Errorf("snapshots %v: took %v of %v, %v; want it without the wait", snapshots, took, waited, err)
+		}
+		wg.Wait()
 	}
 }
