@@ -139,13 +139,10 @@ func (n Number) Clamp(low, high float64) Number {
 	return n
 }
 
-// Lower returns the lower of two samples of the same gauge, and the only one
-// where the other is unknown.
+// Lower returns the lower of two numbers, unknown when either is: what is unknown
+// may be lower still.
 func (n Number) Lower(m Number) Number {
-	if !n.known || m.known && m.value < n.value {
-		return m
-	}
-	return n
+	return n.with(m, func(a, b float64) float64 { return min(a, b) })
 }
 
 // Higher returns the higher of two numbers, unknown when either is: what is

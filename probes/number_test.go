@@ -44,7 +44,7 @@ func TestNumberArithmetic(t *testing.T) {
 	}{
 		"plus": {six.Plus(four), 10}, "minus": {four.Minus(six), -2}, "times": {six.Times(four), 24}, "over": {six.Over(four, ""), 1.5},
 		"zero over": {zero.Over(six, ""), 0}, "clamp": {six.Clamp(0, 5), 5}, "if": {six.If(true, "no"), 6},
-		"lower": {six.Lower(four), 4}, "lower unknown": {probes.Unknown("x").Lower(four), 4}, "lower of one": {six.Lower(probes.Unknown("x")), 6},
+		"lower": {six.Lower(four), 4},
 		"higher": {six.Higher(four), 6}, "or": {probes.Known(probes.Unknown("x").Or(7)), 7},
 	} {
 		if v, ok := tt.got.Get(); !ok || v != tt.want {
@@ -53,6 +53,11 @@ func TestNumberArithmetic(t *testing.T) {
 	}
 	if why := six.Over(zero, "no requests").Why(); why != "no requests" {
 		t.Errorf("division by 0: got %q", why)
+	}
+	for _, n := range []probes.Number{six.Lower(probes.Unknown("x")), probes.Unknown("x").Lower(six), six.Higher(probes.Unknown("x")), probes.Unknown("x").Higher(six)} {
+		if n.Why() != "x" {
+			t.Errorf("the lower or higher of one: got %v", n)
+		}
 	}
 	if why := six.AtLeast(7, "too few").Why(); why != "too few" {
 		t.Errorf("below the least: got %q", why)

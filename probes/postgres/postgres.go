@@ -128,7 +128,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	recordServers(rec, shards)
 	recordTables(rec, shards)
 	p.recordRouting(ctx, rec, shards)
-	recordQueues(rec, first, last)
+	recordQueues(rec, first, last, noSpan)
 	return rec.Evidence(p.name(), window)
 }
 

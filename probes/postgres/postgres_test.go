@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -351,4 +352,27 @@ func TestForTheRecord(t *testing.T) {
 	if n := shard.asked.Load(); n != 7 {
 		t.Errorf("for a run: %d queries, want 7", n)
 	}
+}
+
+// TestOneSample: what stands at both ends of the window cannot be told from one.
+func TestOneSample(t *testing.T) {
+	t.Parallel()
+	f := well("shard0")
+	f.first["sessions"] = append(f.first["sessions"], source.Record{"client": "checker", "here": "t", "state": "active", "wait": "Lock", "n": "1"})
+	f.first["locks"] = []source.Record{{"pid": "1", "state": "active"}, {"pid": "2", "state": "active", "blockers": "1"}}
+	console := &fake{name: "bouncer", first: map[string][]source.Record{"show pools": {{"database": "shard0", "user": "app", "cl_waiting": "3"}}}}
+	p, err := kind(nil, []database{f}, []database{console}).New(shortest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+	defer cancel()
+	ev, err := p.Check(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"lock_waiters", "shards_locked", "sessions_ratio", "slow_statements", "replay_lag_seconds", "bouncer_waiting"} {
+		probetest.WantMissing(t, ev, name, "no time for a second sample")
+	}
+	probetest.Want(t, ev, "read_only", 0)
 }

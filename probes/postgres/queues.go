@@ -30,11 +30,15 @@ func readQueues(ctx context.Context, cost *probes.Cost, console database) queues
 }
 
 // recordQueues records who waits for a server connection of a pooler. A queue counts
-// where it stands in both samples.
-func recordQueues(rec *probes.Recorder, first, last look) {
+// where it stands in both samples; noSpan says why there is but one.
+func recordQueues(rec *probes.Recorder, first, last look, noSpan string) {
 	names := []string{"bouncer_waiting", "bouncer_wait_seconds", "bouncer_servers"}
 	if len(last.consoles) == 0 {
 		rec.Moot("no PgBouncer is configured", names...)
+		return
+	}
+	if noSpan != "" {
+		rec.Miss(noSpan, names...)
 		return
 	}
 	waiting, longest := probes.Known(0), probes.Known(0)

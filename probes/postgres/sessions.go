@@ -65,16 +65,7 @@ func idleInTransaction(r source.Record) bool {
 // lower takes a number of a shard at the lower of the samples: what stands at both
 // ends of the window is no passing burst.
 func lower(number func(sample) probes.Number) func(shard) probes.Number {
-	return func(s shard) probes.Number {
-		a, b := number(s.first), number(s.last)
-		if _, ok := a.Get(); !ok {
-			return a
-		}
-		if _, ok := b.Get(); !ok {
-			return b
-		}
-		return a.Lower(b)
-	}
+	return func(s shard) probes.Number { return s.span.Lower(number(s.first), number(s.last)) }
 }
 
 // recordSessions records what sessions do, and how many more there may be.
@@ -107,7 +98,7 @@ func recordSessions(rec *probes.Recorder, shards []shard) {
 			sessionRow(rec, s)
 		}
 	}
-	reason := over(shards, func(s shard) probes.Number { return clients(s.last) }, sum).Why()
+	reason := over(shards, share, highest).Why()
 	rec.Miss(reason, "sessions", "sessions_limit", "top_client_share")
 }
 

@@ -107,7 +107,9 @@ func TestClientSecondSampleFails(t *testing.T) {
 	t.Parallel()
 	ev := check(t, service(t, edit(doc, `"pending":0`, `"pending":4`), "oops"), nil)
 	probetest.Want(t, ev, "pool_pending", 4)
-	probetest.WantMissing(t, ev, "command_rate", "not a JSON object")
+	for _, name := range []string{"command_rate", "pool_pending_min", "pool_idle_max"} {
+		probetest.WantMissing(t, ev, name, "not a JSON object")
+	}
 }
 
 func TestNoTimeForASecondSample(t *testing.T) {
@@ -124,6 +126,7 @@ func TestNoTimeForASecondSample(t *testing.T) {
 		t.Errorf("got %v after %v, want no wait", err, time.Since(start))
 	}
 	probetest.WantMissing(t, ev, "command_rate", "deadline")
+	probetest.WantMissing(t, ev, "pool_pending_min", "deadline")
 	probetest.Want(t, ev, "pool_size", 20)
 }
 

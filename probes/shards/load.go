@@ -25,6 +25,9 @@ type load struct {
 	first, last              source.Shard
 	requests, errors, busy   probes.Number
 	share, latency, failures probes.Number
+	// used is how much of the pool is in use, and queue how many wait for it, at the
+	// lower of the samples.
+	used, queue probes.Number
 }
 
 // compare pairs the shards of two readings. A shard that the second reading no
@@ -44,9 +47,11 @@ func compare(first, last reading, span source.Span) []load {
 			l.requests = span.Delta(was.Requests, s.Requests)
 			l.errors = span.Delta(was.Errors, s.Errors)
 			l.busy = span.Delta(was.BusySeconds, s.BusySeconds)
+			l.queue = span.Lower(was.Pool.Pending, s.Pool.Pending)
+			l.used = span.Lower(was.Pool.InUse, s.Pool.InUse).Over(s.Pool.Size, "the pool has no size")
 		} else {
 			unknown := probes.Unknown("the list of shards changed between the samples")
-			l.requests, l.errors, l.busy = unknown, unknown, unknown
+			l.requests, l.errors, l.busy, l.queue, l.used = unknown, unknown, unknown, unknown, unknown
 		}
 		l.latency = l.busy.Over(l.requests.AtLeast(minTimed, "fewer than 20 requests to the shard in the window"), "")
 		l.failures = l.errors.Over(l.requests.AtLeast(minFailing, "fewer than 10 requests to the shard in the window"), "").Clamp(0, 1)

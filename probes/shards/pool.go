@@ -10,10 +10,10 @@ import (
 // the window is no passing burst.
 func recordPools(rec *probes.Recorder, loads []load, span source.Span) {
 	pending, timeouts := probes.Known(0), probes.Known(0)
-	longest, fullest := queue(loads[0]), inUse(loads[0])
+	longest, fullest := loads[0].queue, loads[0].used
 	worst := loads[0]
 	for i, l := range loads {
-		pending = pending.Plus(queue(l))
+		pending = pending.Plus(l.queue)
 		timeouts = timeouts.Plus(span.Delta(l.first.Pool.Timeouts, l.last.Pool.Timeouts))
 		if i == 0 {
 			continue
@@ -21,8 +21,8 @@ func recordPools(rec *probes.Recorder, loads []load, span source.Span) {
 		if worse(l, worst) {
 			worst = l
 		}
-		longest = longest.Higher(queue(l))
-		fullest = fullest.Higher(inUse(l))
+		longest = longest.Higher(l.queue)
+		fullest = fullest.Higher(l.used)
 	}
 	rec.Set("pool_in_use_ratio", fullest)
 	rec.Set("pool_pending", pending)
@@ -47,7 +47,7 @@ const stuckTurnover = 0.1
 // isFull is 1 for a pool that is used up while requests wait, at both ends of the
 // window, and 0 for one that is not.
 func isFull(l load) probes.Number {
-	used, waiting := inUse(l), queue(l)
+	used, waiting := l.used, l.queue
 	switch {
 	case used.Or(1) < 1 || waiting.Or(1) == 0:
 		return probes.Known(0)
@@ -75,7 +75,7 @@ func recordStuck(rec *probes.Recorder, loads []load, span source.Span) {
 		stuck = stuck.Plus(keeps.If(rate.Why() == "", rate.Why()))
 		if is.Why() == "" {
 			rec.Row(probes.Row{
-				Table: tableFull, Key: clip(l.last.Shard), Value: queue(l).Or(0),
+				Table: tableFull, Key: clip(l.last.Shard), Value: l.queue.Or(0),
 				Note: "wait in both samples, and no connection of its pool is free",
 			})
 		}
@@ -102,15 +102,9 @@ func recordReplicas(rec *probes.Recorder, loads []load, span source.Span) {
 
 // worse orders pools by how full they are, then by how many wait.
 func worse(a, b load) bool {
-	x, y := inUse(a).Or(-1), inUse(b).Or(-1)
+	x, y := a.used.Or(-1), b.used.Or(-1)
 	if x != y {
 		return x > y
 	}
-	return queue(a).Or(-1) > queue(b).Or(-1)
-}
-
-func queue(l load) probes.Number { return l.first.Pool.Pending.Lower(l.last.Pool.Pending) }
-
-func inUse(l load) probes.Number {
-	return l.first.Pool.InUse.Lower(l.last.Pool.InUse).Over(l.last.Pool.Size, "the pool has no size")
+	return a.queue.Or(-1) > b.queue.Or(-1)
 }

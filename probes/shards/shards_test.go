@@ -408,3 +408,14 @@ func TestOptions(t *testing.T) {
 		t.Error("an error of decode is lost")
 	}
 }
+
+// TestOneSample: what stands at both ends of the window cannot be told from one.
+func TestOneSample(t *testing.T) {
+	t.Parallel()
+	full := start
+	full.inUse, full.pending = []int{8, 8, 8, 8}, []int{3, 3, 3, 3}
+	ev := check(t, nil, full.doc(), "oops")
+	for _, name := range []string{"pool_pending", "pool_pending_worst", "pool_in_use_ratio", "pools_full", "pools_stuck"} {
+		probetest.WantMissing(t, ev, name, "not a JSON object")
+	}
+}

@@ -86,19 +86,20 @@ type Sample struct {
 // Span is the time between two samples of the same counters.
 type Span struct {
 	seconds float64
-	why     string
+	why     string // why changes over it are unknown
+	single  bool   // there is one sample
 }
 
 // NoSpan returns the Span of a measurement without a second sample: every
-// change over it is unknown for the reason given.
-func NoSpan(why string) Span { return Span{why: why} }
+// change over it is unknown for the reason given, and so is what stands at both ends.
+func NoSpan(why string) Span { return Span{why: why, single: true} }
 
 // Between returns the Span from one sample to the next. The target's own clock
 // measures it, because it excludes the time that the answers took; the agent's
 // clock does where the target tells none or it jumped.
 func Between(first, second Sample) Span {
 	if first.Epoch != second.Epoch {
-		return NoSpan("counters were reset between the samples: the target restarted")
+		return Span{why: "counters were reset between the samples: the target restarted"}
 	}
 	took := second.Taken.Sub(first.Taken).Seconds()
 	a, ok := first.Now.Get()
@@ -109,7 +110,7 @@ func Between(first, second Sample) Span {
 		}
 	}
 	if took < MinWindow.Seconds()/2 {
-		return NoSpan("the samples are too close to each other")
+		return Span{why: "the samples are too close to each other"}
 	}
 	return Span{seconds: took}
 }
@@ -128,6 +129,17 @@ func (s Span) Delta(first, second probes.Number) probes.Number {
 	d := second.Minus(first)
 	return d.If(d.Or(0) >= 0, "a counter went down between the samples: it was reset")
 }
+
+// Lower returns the lower of two samples of a gauge: what it was at both ends at
+// least. One sample does not tell.
+func (s Span) Lower(first, second probes.Number) probes.Number { return s.both(first.Lower(second)) }
+
+// Higher is likewise what a gauge was at most.
+func (s Span) Higher(first, second probes.Number) probes.Number {
+	return s.both(first.Higher(second))
+}
+
+func (s Span) both(n probes.Number) probes.Number { return n.If(!s.single, s.why) }
 
 // Rate returns the growth of a counter per second.
 func (s Span) Rate(first, second probes.Number) probes.Number {
