@@ -44,7 +44,7 @@ func TestNumberArithmetic(t *testing.T) {
 	}{
 		"plus": {six.Plus(four), 10}, "minus": {four.Minus(six), -2}, "times": {six.Times(four), 24}, "over": {six.Over(four, ""), 1.5},
 		"zero over": {zero.Over(six, ""), 0}, "clamp": {six.Clamp(0, 5), 5}, "if": {six.If(true, "no"), 6},
-		"lower": {six.Lower(four), 4},
+		"lower":  {six.Lower(four), 4},
 		"higher": {six.Higher(four), 6}, "or": {probes.Known(probes.Unknown("x").Or(7)), 7},
 	} {
 		if v, ok := tt.got.Get(); !ok || v != tt.want {

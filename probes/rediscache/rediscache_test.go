@@ -456,3 +456,13 @@ func TestContradictoryPool(t *testing.T) {
 		probetest.Want(t, ev, "pool_acquires_rate", 0)
 	}
 }
+
+// TestNoRoundTripOfRefusedInfo: INFO that is refused has no round trip.
+func TestNoRoundTripOfRefusedInfo(t *testing.T) {
+	t.Parallel()
+	p := &probe{server: &fake{infoErr: fmt.Errorf("info: %w", source.ErrAnswered)}}
+	s := p.readInfo(t.Context(), probes.NewRecorder(serverFacts()), []float64{0.002})
+	if len(s.pings) != 1 {
+		t.Errorf("round trips: got %v, want the one that was", s.pings)
+	}
+}

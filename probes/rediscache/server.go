@@ -77,8 +77,11 @@ func (p *probe) watch(ctx context.Context, done <-chan struct{}, spent int) (too
 
 func (p *probe) readInfo(ctx context.Context, rec *probes.Recorder, took []float64) serverSample {
 	info, d, err := p.server.Info(ctx, rec.Cost())
+	if err == nil {
+		took = append(took, d.Seconds())
+	}
 	return serverSample{
-		info: info, err: err, pings: append(took, d.Seconds()), told: err == nil || told(err),
+		info: info, err: err, pings: took, told: err == nil || told(err),
 		sample: source.Sample{Taken: time.Now(), Epoch: info["run_id"]},
 	}
 }

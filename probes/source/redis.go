@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,7 @@ type Redis struct {
 	client *redis.Client
 	conn   *redis.Conn
 
-	plain atomic.Bool // the server refuses INFO with a section
+	plain atomic.Bool // the server knows no INFO with a section
 }
 
 // NewRedis returns a source for the server at o.Addr. It does no I/O.
@@ -118,15 +119,20 @@ func (r *Redis) timed(ctx context.Context, cost *probes.Cost, c call) (took time
 // and how long it took to say it.
 func (r *Redis) Info(ctx context.Context, cost *probes.Cost) (info Info, took time.Duration, err error) {
 	var text string
-	ask := func(command ...any) {
+	ask := func(command ...any) (unknown bool) {
 		took, err = r.timed(ctx, cost, call{name: "info", commands: 1, run: func(ctx context.Context, conn *redis.Conn) (err error) {
 			text, err = conn.Do(ctx, command...).Text()
+			if answer, ok := errors.AsType[redis.Error](err); ok {
+				// Any other code, in capitals, says nothing of the section: BUSY, LOADING, NOPERM.
+				code, _, _ := strings.Cut(answer.Error(), " ")
+				unknown = code == "ERR" || code != strings.ToUpper(code)
+			}
 			return err
 		}})
+		return unknown
 	}
 	if !r.plain.Load() {
-		ask("info", "everything")
-		r.plain.Store(errors.Is(err, ErrAnswered))
+		r.plain.Store(ask("info", "everything"))
 	}
 	if r.plain.Load() {
 		ask("info")

@@ -455,3 +455,35 @@ func FuzzParseInfo(f *testing.F) {
 		}
 	})
 }
+
+// TestRedisBusy: a server that a script holds up says so once, and tells all about
+// itself afterwards.
+func TestRedisBusy(t *testing.T) {
+	t.Parallel()
+	server := probetest.Redis(t, "--busy-reply-threshold", "1")
+	r := openRedis(t, source.RedisOptions{Addr: server.Addr})
+	want(t, info(t, r), "uptime_in_seconds")
+	user := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, ReadTimeout: time.Minute})
+	t.Cleanup(func() { _ = user.Close() })
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = user.Eval(context.WithoutCancel(t.Context()), "while true do end", nil).Err()
+	}()
+	cost := new(probes.Cost)
+	probetest.Eventually(t, "the server is busy", func() bool {
+		*cost = probes.Cost{}
+		_, _, err := r.Info(t.Context(), cost)
+		return errors.Is(err, source.ErrAnswered)
+	})
+	if cost.RedisCommands != 1 {
+		t.Errorf("%d commands while it is busy, want one", cost.RedisCommands)
+	}
+	if err := user.Do(t.Context(), "script", "kill").Err(); err != nil {
+		t.Error(err)
+	}
+	<-done
+	if len(info(t, r).Counts("cmdstat_", "calls")) == 0 {
+		t.Error("INFO has no statistics of commands any more")
+	}
+}
