@@ -1,12 +1,31 @@
 package webhook
 
-// schemaVersion is kept in SQLite's user_version.
+import "strings"
+
+// schemaVersion is kept in SQLite's user_version, and in Postgres in a table.
 const schemaVersion = 4
 
 // schemaSteps are the store's own part, River's tables are made by its
-// migrations: step n makes version n+1 out of version n.
-func schemaSteps() []string {
-	return []string{schemaIncidents, schemaDeliveries, schemaEpisodes, schemaBarks}
+// migrations: step n makes version n+1 out of version n. They are written in
+// SQLite's words, but for BOOLEAN; words says what a database has instead.
+func schemaSteps(words ...string) []string {
+	steps := []string{schemaIncidents, schemaDeliveries, schemaEpisodes, schemaBarks}
+	spell := strings.NewReplacer(words...)
+	for i, step := range steps {
+		steps[i] = spell.Replace(step)
+	}
+	return steps
+}
+
+// sqliteSteps are the steps for SQLite, whose strict tables know no truth values.
+func sqliteSteps() []string { return schemaSteps("BOOLEAN", "INTEGER") }
+
+// postgresSteps are the steps for Postgres. No store there is of a version before the
+// third, so that what only Postgres needs is part of the first step.
+func postgresSteps() []string {
+	steps := schemaSteps("INTEGER", "BIGINT", "BLOB", "BYTEA", " STRICT, WITHOUT ROWID", "", " STRICT", "")
+	steps[0] += schemaPostgres
+	return steps
 }
 
 // schemaIncidents is what the intake keeps.
@@ -42,7 +61,7 @@ CREATE INDEX incidents_pending ON incidents (id) WHERE worked < revision;
 CREATE TABLE alerts (
 	incident    TEXT NOT NULL REFERENCES incidents (id) ON DELETE CASCADE,
 	fingerprint TEXT NOT NULL,
-	firing      INTEGER NOT NULL,
+	firing      BOOLEAN NOT NULL,
 	starts_at   TEXT NOT NULL,
 	ends_at     TEXT NOT NULL,
 	-- body is null beyond the bounds on what is kept.
@@ -91,8 +110,8 @@ ALTER TABLE incidents ADD COLUMN episode INTEGER NOT NULL DEFAULT 1;
 -- heard_at is when the present episode was first heard of.
 ALTER TABLE incidents ADD COLUMN heard_at TEXT NOT NULL DEFAULT '';
 UPDATE incidents SET heard_at = opened_at;
--- stale is 1 where nobody has said that it is over: it is just not heard of any more.
-ALTER TABLE incidents ADD COLUMN stale INTEGER NOT NULL DEFAULT 0;
+-- stale is true where nobody has said that it is over: it is just not heard of any more.
+ALTER TABLE incidents ADD COLUMN stale BOOLEAN NOT NULL DEFAULT FALSE;
 CREATE INDEX incidents_over ON incidents (route, updated_at) WHERE state = 'resolved';
 
 -- When the trouble of a route began, each time.
@@ -105,11 +124,30 @@ CREATE INDEX episodes_at ON episodes (at);
 INSERT INTO episodes (route, at) SELECT route, opened_at FROM incidents;
 `
 
-// schemaBarks is the same for SQLite and Postgres.
+// schemaBarks is what the watchdog keeps.
 const schemaBarks = `
 -- When the alert that always fires came last; one row.
 CREATE TABLE barks (
 	id BIGINT PRIMARY KEY,
 	at TEXT NOT NULL
 );
+`
+
+// schemaPostgres is what SQLite has by itself, and what several agents need.
+const schemaPostgres = `
+CREATE TABLE store_version (version BIGINT NOT NULL);
+INSERT INTO store_version VALUES (0);
+
+-- rowid is the order in which they were opened.
+ALTER TABLE incidents ADD COLUMN rowid BIGINT GENERATED ALWAYS AS IDENTITY;
+
+-- The agents that are alive, by the clock of the database.
+CREATE TABLE agents (
+	id      TEXT PRIMARY KEY,
+	seen_at TIMESTAMPTZ NOT NULL
+);
+
+-- json_each is SQLite's function, as far as the statements use it.
+CREATE FUNCTION json_each(list TEXT) RETURNS TABLE (value TEXT)
+	LANGUAGE sql IMMUTABLE AS 'SELECT json_array_elements_text(list::json)';
 `

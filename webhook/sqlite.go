@@ -115,7 +115,7 @@ func (s *store) checkSQLite(ctx context.Context) error {
 		return err
 	}
 	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for _, step := range schemaSteps()[version:] {
+		for _, step := range sqliteSteps()[version:] {
 			if _, err := tx.ExecContext(ctx, step); err != nil {
 				return fmt.Errorf("create tables: %w", err)
 			}
