@@ -52,33 +52,15 @@ var _ Store = (*Postgres)(nil)
 // needs no right to create any. Behind PgBouncer before 1.21 in transaction mode, add default_query_exec_mode=cache_describe to the DSN.
 // Errors never show the DSN.
 func OpenPostgres(ctx context.Context, dsn string, o PostgresOptions) (*Postgres, error) {
-	config, err := pgxpool.ParseConfig(dsn)
-	if err != nil {
-		// The reason quotes pieces of the DSN, at times of its password, so that it cannot be passed on.
-		return nil, errors.New("open postgres: the DSN is malformed; it reads postgres://user:password@host:port/database?option=value")
-	}
-	if o.PoolSize > 0 {
-		config.MaxConns = int32(o.PoolSize)
-	}
-	switch {
-	case o.ConnectTimeout > 0:
-		config.ConnConfig.ConnectTimeout = o.ConnectTimeout
-	case config.ConnConfig.ConnectTimeout == pgxConnectTimeout:
-		config.ConnConfig.ConnectTimeout = defaultConnectTimeout
-	}
-	if config.ConnConfig.RuntimeParams["application_name"] == "" {
-		config.ConnConfig.RuntimeParams["application_name"] = "checker"
-	}
-
-	pool, err := pgxpool.NewWithConfig(ctx, config)
+	pool, err := openPool(ctx, dsn, o)
 	if err != nil {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
 	p := &Postgres{
 		pool:    pool,
-		gate:    newGate(int(config.MaxConns)),
+		gate:    newGate(int(pool.Config().MaxConns)),
 		tables:  tables(),
-		address: address(config.ConnConfig.Host, config.ConnConfig.Port),
+		address: address(pool),
 	}
 	for i, t := range p.tables {
 		p.writes[i] = newPostgresWrites(t.name)
@@ -97,11 +79,12 @@ func OpenPostgres(ctx context.Context, dsn string, o PostgresOptions) (*Postgres
 	return p, nil
 }
 
-func openPool(ctx context.Context, dsn string, o PostgresOptions) (*pgxpool.Config, *pgxpool.Pool, error) {
+// openPool prepares the connections to a primary or a replica, and waits for none.
+func openPool(ctx context.Context, dsn string, o PostgresOptions) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		// The reason quotes pieces of the DSN, at times of its password, so that it cannot be passed on.
-		return nil, nil, errors.New("the DSN is malformed; it reads postgres://user:password@host:port/database?option=value")
+		return nil, errors.New("the DSN is malformed; it reads postgres://user:password@host:port/database?option=value")
 	}
 	if o.PoolSize > 0 {
 		config.MaxConns = int32(o.PoolSize)
@@ -115,15 +98,16 @@ func openPool(ctx context.Context, dsn string, o PostgresOptions) (*pgxpool.Conf
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "checker"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, config)
-	return config, pool, err
+	return pgxpool.NewWithConfig(ctx, config)
 }
 
-func address(host string, port uint16) string {
-	if strings.HasPrefix(host, "/") {
-		return "" // a unix socket
+// address is the host:port that a pool connects to, empty for a unix socket.
+func address(pool *pgxpool.Pool) string {
+	to := pool.Config().ConnConfig
+	if strings.HasPrefix(to.Host, "/") {
+		return ""
 	}
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+	return net.JoinHostPort(to.Host, strconv.Itoa(int(to.Port)))
 }
 
 // acquire passes the gate and takes a connection. The slot is held while a connection is opened.

@@ -24,11 +24,11 @@ type ReplicaStats struct {
 }
 
 func openReplica(ctx context.Context, o PostgresOptions) (*replica, error) {
-	config, pool, err := openPool(ctx, o.Replica, o)
+	pool, err := openPool(ctx, o.Replica, o)
 	if err != nil {
 		return nil, err
 	}
-	return &replica{pool: pool, address: address(config.ConnConfig.Host, config.ConnConfig.Port)}, nil
+	return &replica{pool: pool, address: address(pool)}, nil
 }
 
 // reader takes a connection to look up on. Whether it leads to the primary or to the replica, it has one of the gate's slots.
