@@ -24,10 +24,10 @@ import (
 // place is slow or dead delays neither the work nor another courier.
 type Courier interface {
 	// Carry brings the place up to date with the incident as it stands now. It is
-	// called when an incident is opened, whenever there is news, and after
-	// Memo.Put has named it; several of these that come together, or while Carry runs, lead to
-	// one call. Calls for one incident and courier never overlap; they do overlap
-	// with Work and with other couriers.
+	// called whenever there is news for it, the opening of an incident included (see
+	// Options.Audience), and after Memo.Put has named it; several of these that come
+	// together, or while Carry runs, lead to one call. Calls for one incident and
+	// courier never overlap; they do overlap with Work and with other couriers.
 	//
 	// An error means "again later", as it does for Work. One wrapped by
 	// Undeliverable means that repeating is useless: the next call is made when

@@ -58,8 +58,8 @@ type change struct {
 	settled chan struct{}
 }
 
-// committer is the only writer of the store in this process beside River. To make a commit
-// durable takes the disk as long for one change as for a hundred: so those that
+// committer is the only writer of the store in this process beside River and, where the
+// store is shared, the lease. To make a commit durable takes the disk as long for one change as for a hundred: so those that
 // come during one commit share the next. Each has a savepoint of its own, and
 // fails or is kept for itself. There are two lines, so that in a storm the work on it
 // does not hold up the answers: but some of that goes through with every transaction.

@@ -32,7 +32,8 @@ const (
 const (
 	// hookTimeout bounds one post to a service that wants to know of registrations.
 	hookTimeout = time.Second
-	// hookBackoff is the longest pause between two posts of one event: a service that comes back is not kept waiting.
+	// hookBackoff is the longest pause between two tries of one event, and the longest rest of a group that lets registrations
+	// go first: a service that comes back is not kept waiting.
 	hookBackoff = time.Second
 	// busyRegistrations is how many registrations are under way when what follows them, and nobody waits for, lets them go
 	// first. Seldom are there two.
@@ -44,7 +45,7 @@ const (
 	joinAgain = time.Second
 )
 
-// events is what follows a registration: the relay, and a consumer of every group.
+// events is what follows a registration: the relay, a consumer of every group, and what keeps the caches in step.
 type events struct {
 	path    *Path
 	redis   cache.RedisOptions
@@ -57,7 +58,7 @@ type events struct {
 	missed chan struct{} // says that events may have passed the filter by
 }
 
-// openEvents makes the relay and the consumers, which run once runEvents is called.
+// openEvents makes the relay and the consumers, which run once run is called.
 func (p *Path) openEvents(ctx context.Context, o Options, machine int, l *reference.Layers) (*events, error) {
 	e := &events{path: p, redis: l.Redis.Options(), machine: machine, failed: l.Failed, missed: make(chan struct{}, 1)}
 	shards := l.Shards.Len()
@@ -141,7 +142,7 @@ func (e *events) report(target, what string) func(error) {
 	}
 }
 
-// run starts the relay and the consumers, after making sure that the filter will hear of every name that its first build,
+// run starts all that follows a registration, after making sure that the filter will hear of every name that its first build,
 // which comes next, does not see. Without Redis that is made up for when it is there.
 func (e *events) run(ctx context.Context, l reference.Layers) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -240,7 +241,7 @@ func (h hotNames) HotNames() []string {
 	return names
 }
 
-// openAudit opens the audit table: in the first of the user's databases, else in a private file.
+// openAudit opens the audit table: in the database of the first shard or, where the shards are embedded, in a private file.
 func (p *Path) openAudit(ctx context.Context, report func(error)) (*event.Audit, error) {
 	driver, source := "sqlite", ""
 	if len(p.ShardDSNs) > 0 {
@@ -262,7 +263,7 @@ func (p *Path) openAudit(ctx context.Context, report func(error)) (*event.Audit,
 	return event.NewAudit(ctx, db, report)
 }
 
-// openHook prepares posts to the URL, or to a private service where it is empty.
+// openHook prepares posts to the URL.
 func (p *Path) openHook(url string) (*event.Hook, error) {
 	hook, err := event.NewHook(url, hookTimeout)
 	if err != nil {

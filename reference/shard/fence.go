@@ -42,9 +42,10 @@ func (f *found) row(n string) (r Row, ok bool, err error) {
 	return r, true, nil
 }
 
-// The parts of a write in PostgreSQL that keep it to the names that the shard holds. The row of the bucket is locked in share
-// mode: whoever takes the bucket from the shard waits for the writes under way, and a write that has waited for that sees
-// what has become of the bucket. The placeholders are those of place.
+// The parts of a write in PostgreSQL that keep it to the names that the shard holds, where it is a transaction of its own; claims
+// that share one hold placementLock. The row of the bucket is locked in share mode: whoever takes the bucket from the shard
+// waits for the writes under way, and a write that has waited for that sees what has become of the bucket. The placeholders
+// are those of place.
 const (
 	fenceHere = `here AS (
 			SELECT noted & BIT_ <> 0 AS noted FROM buckets WHERE bucket = BUCKET_ AND writes & BIT_ <> 0 FOR SHARE

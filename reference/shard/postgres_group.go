@@ -45,7 +45,7 @@ type outcome struct {
 	err          error
 }
 
-// share claims the name in a transaction with whoever else is there. If that does not settle it, it is for claimAlone.
+// share claims the name in a transaction with whoever else is there. If that does not settle it, it is for claimOn.
 func (p *Postgres) share(ctx context.Context, c Claim) outcome {
 	if err := ctx.Err(); err != nil {
 		return outcome{settled: true, err: fmt.Errorf("claim: %w: %w", ErrNoConnection, err)}
