@@ -46,10 +46,8 @@ type accuracy struct {
 
 func newAccuracy() *cobra.Command {
 	a := accuracy{}
-	cmd := &cobra.Command{
-		Use:   "accuracy",
-		Short: "Run every labelled case and print the confusion matrix",
-		Long: `accuracy runs two kinds of cases, all of them with load:
+	cmd := suite("accuracy", "Run every labelled case and print the confusion matrix", a.run)
+	cmd.Long = `accuracy runs two kinds of cases, all of them with load:
 
   the scenarios of diagnose demo, whole from the alert to the report, on the
   embedded back ends and on real ones;
@@ -58,10 +56,7 @@ func newAccuracy() *cobra.Command {
   outside in several ways and degrees per cause, healthy ones under strain,
   pairs of independent faults, and agents that are kept from a layer.
 
-It fails if a cause that was not injected is named, or too few are found.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.run(cmd.Context(), os.Stdout) },
-	}
+It fails if a cause that was not injected is named, or too few are found.`
 	fs := cmd.Flags()
 	fs.StringVar(&a.binary, "diagnose", "", "the binary to prove (default the one beside this)")
 	fs.StringVar(&a.checker, "checker", "", "the checker to hurt (default the one beside this)")
@@ -107,11 +102,8 @@ type tried struct {
 
 func (a *accuracy) run(ctx context.Context, out io.Writer) error {
 	for binary, name := range map[*string]string{&a.binary: "diagnose", &a.checker: "checker"} {
-		if *binary != "" {
-			continue
-		}
 		var err error
-		if *binary, err = beside(name); err != nil {
+		if *binary, err = beside(*binary, name); err != nil {
 			return err
 		}
 	}

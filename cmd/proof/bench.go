@@ -34,12 +34,7 @@ type bench struct {
 
 func newBench() *cobra.Command {
 	b := bench{}
-	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "Measure the reference path against bare peers, as ratios",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), os.Stdout) },
-	}
+	cmd := suite("bench", "Measure the reference path against bare peers, as ratios", b.run)
 	fs := cmd.Flags()
 	fs.IntVar(&b.rounds, "rounds", 9, "turns of each side")
 	fs.DurationVar(&b.duration, "duration", 2*time.Second, "length of a turn")

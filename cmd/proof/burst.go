@@ -29,12 +29,7 @@ type burst struct {
 
 func newBurst() *cobra.Command {
 	b := burst{}
-	cmd := &cobra.Command{
-		Use:   "burst",
-		Short: "Post notifications as fast as they are answered, kill the agent, and count what it kept",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), os.Stdout) },
-	}
+	cmd := suite("burst", "Post notifications as fast as they are answered, kill the agent, and count what it kept", b.run)
 	fs := cmd.Flags()
 	fs.StringVar(&b.binary, "diagnose", "", "the binary to prove (default the one beside this)")
 	fs.IntVar(&b.webhooks, "webhooks", 10_000, "notifications to post: half bring a new alert, a tenth come from the peer, the rest are repeated")
@@ -52,10 +47,8 @@ const (
 )
 
 func (b *burst) run(ctx context.Context, out io.Writer) (err error) {
-	if b.binary == "" {
-		if b.binary, err = beside("diagnose"); err != nil {
-			return err
-		}
+	if b.binary, err = beside(b.binary, "diagnose"); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "diagnose-burst-")
 	if err != nil {

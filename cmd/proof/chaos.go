@@ -46,12 +46,7 @@ type chaosAgent struct {
 
 func newChaos() *cobra.Command {
 	c := chaos{}
-	cmd := &cobra.Command{
-		Use:   "chaos",
-		Short: "Let alerts in while agents are killed, the store is full and Slack fails, and count what is lost or said twice",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), os.Stdout) },
-	}
+	cmd := suite("chaos", "Let alerts in while agents are killed, the store is full and Slack fails, and count what is lost or said twice", c.run)
 	fs := cmd.Flags()
 	fs.StringVar(&c.binary, "diagnose", "", "the binary to prove (default the one beside this)")
 	fs.StringVar(&c.store, "store", "sqlite", "sqlite, with one agent, or postgres, with two")
@@ -117,9 +112,7 @@ func (c *chaos) validate() (err error) {
 	case c.channels < 1 || c.kills < 0:
 		return errors.New("want at least one channel, and no negative number of kills")
 	}
-	if c.binary == "" {
-		c.binary, err = beside("diagnose")
-	}
+	c.binary, err = beside(c.binary, "diagnose")
 	return err
 }
 

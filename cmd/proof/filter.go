@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"runtime"
 	"strconv"
 	"sync"
@@ -31,12 +30,7 @@ const fillGoal = 150 * time.Millisecond
 
 func newFilter() *cobra.Command {
 	f := filter{}
-	cmd := &cobra.Command{
-		Use:   "filter",
-		Short: "Make a filter for 1,000,000,000 names (1.2 GB) and read its fill under load",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), os.Stdout) },
-	}
+	cmd := suite("filter", "Make a filter for 1,000,000,000 names (1.2 GB) and read its fill under load", f.run)
 	fs := cmd.Flags()
 	fs.Uint64Var(&f.params.Capacity, "capacity", 1_000_000_000, "names to size the filter for")
 	fs.Float64Var(&f.params.Rate, "rate", 0.01, "false-positive rate to size the filter for")

@@ -180,8 +180,12 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// beside is the path of a binary in the folder of this one.
-func beside(name string) (string, error) {
+// beside is the path of a binary: the one given, else that of the name in the folder
+// of this one.
+func beside(given, name string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find this binary: %w", err)

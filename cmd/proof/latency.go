@@ -39,12 +39,7 @@ type latency struct {
 
 func newLatency() *cobra.Command {
 	l := latency{}
-	cmd := &cobra.Command{
-		Use:   "latency",
-		Short: "Measure the time from an alert to its first message and to its report",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), os.Stdout) },
-	}
+	cmd := suite("latency", "Measure the time from an alert to its first message and to its report", l.run)
 	fs := cmd.Flags()
 	fs.StringVar(&l.binary, "diagnose", "", "the binary to prove (default the one beside this)")
 	fs.IntVar(&l.alerts, "alerts", 100, "alerts to send, each of a group of its own")
@@ -77,10 +72,8 @@ func (l *latency) run(ctx context.Context, out io.Writer) (err error) {
 	if l.alerts < 1 || l.channels < 1 {
 		return errors.New("want at least one alert and one channel")
 	}
-	if l.binary == "" {
-		if l.binary, err = beside("diagnose"); err != nil {
-			return err
-		}
+	if l.binary, err = beside(l.binary, "diagnose"); err != nil {
+		return err
 	}
 	scenarios := fault.Scenarios(latencyNames, time.Hour)
 	i := slices.IndexFunc(scenarios, func(s fault.Scenario) bool { return s.Name == l.scenario })

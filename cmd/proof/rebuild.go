@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime/metrics"
 	"slices"
 	"strconv"
@@ -38,12 +37,7 @@ const quietFor = 3 * time.Second
 
 func newRebuild() *cobra.Command {
 	r := rebuild{}
-	cmd := &cobra.Command{
-		Use:   "rebuild",
-		Short: "Rebuild the filter under load; print errors, the longest check and the memory",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return r.run(cmd.Context(), os.Stdout) },
-	}
+	cmd := suite("rebuild", "Rebuild the filter under load; print errors, the longest check and the memory", r.run)
 	fs := cmd.Flags()
 	fs.IntVar(&r.names, "names", 1_000_000, "names that are taken")
 	fs.Uint64Var(&r.capacity, "capacity", 100_000_000, "names to size the filter for; one filter must be large beside everything else")

@@ -33,19 +33,7 @@ type registrations struct {
 
 func newRegistrations() *cobra.Command {
 	r := registrations{}
-	cmd := &cobra.Command{
-		Use:   "registrations",
-		Short: "Register names at several instances, kill one and Redis, and count what is wrong",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if r.checker == "" {
-				if r.checker, err = beside("checker"); err != nil {
-					return err
-				}
-			}
-			return r.run(cmd.Context(), os.Stdout)
-		},
-	}
+	cmd := suite("registrations", "Register names at several instances, kill one and Redis, and count what is wrong", r.run)
 	fs := cmd.Flags()
 	fs.StringVar(&r.checker, "checker", "", "the binary to prove (default the one beside this)")
 	fs.IntVar(&r.names, "names", 200_000, "names to register")
@@ -63,6 +51,9 @@ func newRegistrations() *cobra.Command {
 func (r *registrations) name(i int) string { return "proof" + strconv.Itoa(i) }
 
 func (r *registrations) run(ctx context.Context, out io.Writer) (err error) {
+	if r.checker, err = beside(r.checker, "checker"); err != nil {
+		return err
+	}
 	if r.instances < 2 || r.names < 1 || r.workers < 1 {
 		return errors.New("a campaign needs two instances, a name and a worker at least")
 	}
