@@ -26,7 +26,7 @@ import (
 // Limits of a request.
 const (
 	maxRegisterBody = 4 << 10
-	maxTestBody     = 1 << 20
+	maxNamesBody    = 1 << 20
 	maxHeader       = 16 << 10
 	headerTimeout   = 2 * time.Second
 	readTimeout     = 5 * time.Second

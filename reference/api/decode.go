@@ -31,6 +31,20 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 	return parse(body, v)
 }
 
+// decodeNames reads a list of no more names than most.
+func decodeNames(w http.ResponseWriter, r *http.Request, most int) ([]string, error) {
+	var body struct {
+		Names []string `json:"names"`
+	}
+	if err := decode(w, r, maxNamesBody, &body); err != nil {
+		return nil, err
+	}
+	if len(body.Names) > most {
+		return nil, badRequest(fmt.Sprintf("%d names, at most %d are allowed", len(body.Names), most))
+	}
+	return body.Names, nil
+}
+
 // errUnexpected is all that is said of a body that cannot be read.
 const errUnexpected = badRequest("request body is not the JSON expected")
 

@@ -58,20 +58,14 @@ func (s *Server) diagnose(mux *http.ServeMux) {
 
 // serveBloomTest tests canaries. It touches nothing but the filter.
 func (s *Server) serveBloomTest(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Names []string `json:"names"`
-	}
-	if err := decode(w, r, maxTestBody, &body); err != nil {
+	names, err := decodeNames(w, r, maxTestNames)
+	if err != nil {
 		fail(w, err)
 		return
 	}
-	if len(body.Names) > maxTestNames {
-		fail(w, badRequest(fmt.Sprintf("%d names, at most %d are allowed", len(body.Names), maxTestNames)))
-		return
-	}
-	valid, index := make([]string, 0, len(body.Names)), make([]int, 0, len(body.Names))
-	distinct := make(map[string]struct{}, len(body.Names))
-	for i, raw := range body.Names {
+	valid, index := make([]string, 0, len(names)), make([]int, 0, len(names))
+	distinct := make(map[string]struct{}, len(names))
+	for i, raw := range names {
 		n, err := s.service.Canonical(raw)
 		if err != nil {
 			continue
@@ -85,7 +79,7 @@ func (s *Server) serveBloomTest(w http.ResponseWriter, r *http.Request) {
 	}
 	write(w, http.StatusOK, testDoc{
 		Now: time.Now(), Generation: generation,
-		Tested: len(valid), Distinct: len(distinct), Invalid: len(body.Names) - len(valid), Maybe: maybe,
+		Tested: len(valid), Distinct: len(distinct), Invalid: len(names) - len(valid), Maybe: maybe,
 	})
 }
 

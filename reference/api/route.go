@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -19,19 +18,13 @@ type routeDoc struct {
 
 // serveRoute says on which shards this instance looks for names. It asks nobody.
 func (s *Server) serveRoute(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Names []string `json:"names"`
-	}
-	if err := decode(w, r, maxTestBody, &body); err != nil {
+	names, err := decodeNames(w, r, maxRouteNames)
+	if err != nil {
 		fail(w, err)
 		return
 	}
-	if len(body.Names) > maxRouteNames {
-		fail(w, badRequest(fmt.Sprintf("%d names, at most %d are allowed", len(body.Names), maxRouteNames)))
-		return
-	}
-	doc := routeDoc{Now: time.Now(), Version: s.service.Shards.Table().Version, Shards: make([]string, len(body.Names))}
-	for i, raw := range body.Names {
+	doc := routeDoc{Now: time.Now(), Version: s.service.Shards.Table().Version, Shards: make([]string, len(names))}
+	for i, raw := range names {
 		if n, err := name.Canonical(raw); err == nil {
 			doc.Shards[i] = s.service.Shards.Home(n)
 		}

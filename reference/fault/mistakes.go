@@ -27,6 +27,15 @@ func (p Patient) flag(what string, set func(bool) bool) func(on bool) {
 	}
 }
 
+// toggle is a fault that is a switch of the service's and nothing else.
+func toggle(name, help string, set func(on bool)) Fault {
+	return Fault{
+		Name: name, Help: help,
+		On:  func(context.Context) error { set(true); return nil },
+		Off: func(context.Context) error { set(false); return nil },
+	}
+}
+
 // cacheStampede is an avalanche: markers without jitter, and nobody who shares
 // a look-up.
 func cacheStampede(p Patient) Fault {
@@ -71,29 +80,18 @@ func cacheStampede(p Patient) Fault {
 // cachePenetration is what a new client looks like that goes its own way.
 func cachePenetration(p Patient) Fault {
 	skip, forget := p.flag("check_skips_filter", p.Service.SetSkipFilter), p.flag("free_names_uncached", p.Service.SetForgetFree)
-	return Fault{
-		Name: "cache-penetration", Help: "checks go past the filter, and names that no shard has are not cached",
-		On:  func(context.Context) error { skip(true); forget(true); return nil },
-		Off: func(context.Context) error { skip(false); forget(false); return nil },
-	}
+	return toggle("cache-penetration", "checks go past the filter, and names that no shard has are not cached",
+		func(on bool) { skip(on); forget(on) })
 }
 
 func trustFree(p Patient) Fault {
-	set := p.flag("trust_cached_free", p.Service.SetTrustFree)
-	return Fault{
-		Name: "trust-free", Help: "a registration is acknowledged because the local cache says \"free\", before the index was asked",
-		On:  func(context.Context) error { set(true); return nil },
-		Off: func(context.Context) error { set(false); return nil },
-	}
+	return toggle("trust-free", "a registration is acknowledged because the local cache says \"free\", before the index was asked",
+		p.flag("trust_cached_free", p.Service.SetTrustFree))
 }
 
 func staleMarkers(p Patient) Fault {
-	set := p.flag("release_without_invalidation", p.Service.SetKeepStale)
-	return Fault{
-		Name: "stale-markers", Help: "no cache is told of names that become available, and goes on to say \"taken\"",
-		On:  func(context.Context) error { set(true); return nil },
-		Off: func(context.Context) error { set(false); return nil },
-	}
+	return toggle("stale-markers", "no cache is told of names that become available, and goes on to say \"taken\"",
+		p.flag("release_without_invalidation", p.Service.SetKeepStale))
 }
 
 func staleNegatives(p Patient) Fault {

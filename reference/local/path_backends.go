@@ -64,6 +64,21 @@ func (p *Path) openShards(ctx context.Context, o Options, patient *fault.Patient
 	default:
 		stores, err = p.openSQLite(ctx, o, patient)
 	}
+	cluster, err := openCluster(ctx, stores, err)
+	if err != nil {
+		return nil, err
+	}
+	p.onClose(cluster.Close)
+	if len(o.ShardDSNs) == 0 && o.Names > 0 {
+		if _, err := cluster.Seed(ctx, seed(o.Names)); err != nil {
+			return nil, fmt.Errorf("seed: %w", err)
+		}
+	}
+	return cluster, nil
+}
+
+// openCluster joins the stores. If they could not all be opened, or cannot be joined, it closes those that are open.
+func openCluster(ctx context.Context, stores []shard.Store, err error) (*shard.Cluster, error) {
 	var cluster *shard.Cluster
 	if err == nil {
 		cluster, err = shard.OpenCluster(ctx, stores, shard.DefaultRoutingTable(len(stores)))
@@ -73,12 +88,6 @@ func (p *Path) openShards(ctx context.Context, o Options, patient *fault.Patient
 			err = errors.Join(err, s.Close())
 		}
 		return nil, err
-	}
-	p.onClose(cluster.Close)
-	if len(o.ShardDSNs) == 0 && o.Names > 0 {
-		if _, err := cluster.Seed(ctx, seed(o.Names)); err != nil {
-			return nil, fmt.Errorf("seed: %w", err)
-		}
 	}
 	return cluster, nil
 }

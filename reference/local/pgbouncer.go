@@ -9,8 +9,6 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // pgbouncerPath is where Debian installs it.
@@ -78,21 +76,11 @@ default_pool_size = %d
 	if p.child, err = startProcess(cmd, as, syscall.SIGKILL); err != nil {
 		return err
 	}
-	if err := p.child.await(ctx, log, p.connect); err != nil {
+	if err := p.child.await(ctx, log, connect(p.DSN())); err != nil {
 		p.child.stop(syscall.SIGKILL, time.Second)
 		return err
 	}
 	return nil
-}
-
-func (p *PgBouncer) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	conn, err := pgconn.Connect(ctx, p.DSN())
-	if err != nil {
-		return err
-	}
-	return conn.Close(ctx)
 }
 
 // DSN is the connection string of the server behind it. The statements of pgx need default_query_exec_mode=cache_describe.

@@ -217,7 +217,7 @@ func (s *postmaster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := child.await(ctx, s.log, s.connect); err != nil {
+	if err := child.await(ctx, s.log, connect(s.dsn())); err != nil {
 		child.stop(syscall.SIGQUIT, quitGrace)
 		return err
 	}
@@ -228,14 +228,17 @@ func (s *postmaster) start(ctx context.Context) error {
 // quitGrace is longer than the five seconds after which a postmaster kills what does not obey.
 const quitGrace = 7 * time.Second
 
-func (s *postmaster) connect(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	conn, err := pgconn.Connect(ctx, s.dsn())
-	if err != nil {
-		return err
+// connect tries whether a server answers.
+func connect(dsn string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		conn, err := pgconn.Connect(ctx, dsn)
+		if err != nil {
+			return err
+		}
+		return conn.Close(ctx)
 	}
-	return conn.Close(ctx)
 }
 
 func (s *postmaster) dsn() string {

@@ -4,21 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"github.com/regpath/diagnose/reference/shard"
 )
 
 // Seed fills shards that a Path does not own with the names that it would give to its own.
 func Seed(ctx context.Context, dsns []string, names int) error {
 	stores, err := new(Path).openPostgres(ctx, dsns, Options{})
-	var cluster *shard.Cluster
-	if err == nil {
-		cluster, err = shard.OpenCluster(ctx, stores, shard.DefaultRoutingTable(len(stores)))
-	}
+	cluster, err := openCluster(ctx, stores, err)
 	if err != nil {
-		for _, s := range stores {
-			err = errors.Join(err, s.Close())
-		}
 		return err
 	}
 	if _, err = cluster.Seed(ctx, seed(names)); err != nil {
