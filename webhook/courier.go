@@ -370,11 +370,5 @@ func (w *courierWorker) finish(ctx context.Context, job *river.Job[deliveryArgs]
 
 // fail notes for List why the delivery does not get on.
 func (w *courierWorker) fail(ctx context.Context, args deliveryArgs, cause error) error {
-	ctx, cancel := outlasting(ctx)
-	defer cancel()
-	if err := w.inbox.store.exec(ctx, `UPDATE deliveries SET error = $1 WHERE incident = $2 AND courier = $3`,
-		storable(cause.Error(), 500), args.Incident, args.Courier); err != nil {
-		return fmt.Errorf("note failure: %w", err)
-	}
-	return nil
+	return w.inbox.noteFailure(ctx, cause, `UPDATE deliveries SET error = $1 WHERE incident = $2 AND courier = $3`, args.Incident, args.Courier)
 }

@@ -165,18 +165,7 @@ func (s *store) checkPostgres(ctx context.Context, schema string) error {
 			return err
 		}
 	}
-	if err := s.checkVersion(version); err != nil || version == schemaVersion {
-		return err
-	}
-	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for _, step := range postgresSteps()[version:] {
-			if _, err := tx.ExecContext(ctx, step); err != nil {
-				return fmt.Errorf("create tables: %w", err)
-			}
-		}
-		_, err := tx.ExecContext(ctx, s.touch)
-		return err
-	})
+	return s.upgrade(ctx, version, postgresSteps())
 }
 
 // calledOff reports whether Postgres has taken the change back for the sake of

@@ -71,6 +71,17 @@ func complete[T river.JobArgs](ctx context.Context, tx *sql.Tx, job *river.Job[T
 	return nil
 }
 
+// noteFailure writes down the cause, the first argument of the statement, even when ctx
+// has ended.
+func (in *Inbox) noteFailure(ctx context.Context, cause error, statement string, args ...any) error {
+	ctx, cancel := outlasting(ctx)
+	defer cancel()
+	if err := in.store.exec(ctx, statement, append([]any{storable(cause.Error(), 500)}, args...)...); err != nil {
+		return fmt.Errorf("note failure: %w", err)
+	}
+	return nil
+}
+
 // listIncidents lists the incidents for which the condition holds, the oldest
 // first.
 func listIncidents(ctx context.Context, q queryer, condition string, args ...any) ([]*incident, error) {

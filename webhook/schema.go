@@ -1,6 +1,11 @@
 package webhook
 
-import "strings"
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
 
 // schemaVersion is kept in SQLite's user_version, and in Postgres in a table.
 const schemaVersion = 4
@@ -26,6 +31,27 @@ func postgresSteps() []string {
 	steps := schemaSteps("INTEGER", "BIGINT", "BLOB", "BYTEA", " STRICT, WITHOUT ROWID", "", " STRICT", "")
 	steps[0] += schemaPostgres
 	return steps
+}
+
+// upgrade makes the tables that a store of this version lacks: all of them in a new
+// one. It refuses a store from a newer program.
+func (s *store) upgrade(ctx context.Context, version int, steps []string) error {
+	if version < 0 || version > schemaVersion {
+		return fmt.Errorf("store %s has version %d, this program knows version %d: run the version that wrote it, or give this one a store of its own",
+			s.name, version, schemaVersion)
+	}
+	if version == schemaVersion {
+		return nil
+	}
+	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for _, step := range steps[version:] {
+			if _, err := tx.ExecContext(ctx, step); err != nil {
+				return fmt.Errorf("create tables: %w", err)
+			}
+		}
+		_, err := tx.ExecContext(ctx, s.touch)
+		return err
+	})
 }
 
 // schemaIncidents is what the intake keeps.

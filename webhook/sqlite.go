@@ -111,27 +111,7 @@ func (s *store) checkSQLite(ctx context.Context) error {
 	if err := s.write.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return fmt.Errorf("open store %s: %w", s.name, err)
 	}
-	if err := s.checkVersion(version); err != nil || version == schemaVersion {
-		return err
-	}
-	return s.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for _, step := range sqliteSteps()[version:] {
-			if _, err := tx.ExecContext(ctx, step); err != nil {
-				return fmt.Errorf("create tables: %w", err)
-			}
-		}
-		_, err := tx.ExecContext(ctx, s.touch)
-		return err
-	})
-}
-
-// checkVersion refuses a store from a newer program.
-func (s *store) checkVersion(version int) error {
-	if version < 0 || version > schemaVersion {
-		return fmt.Errorf("store %s has version %d, this program knows version %d: run the version that wrote it, or give this one a store of its own",
-			s.name, version, schemaVersion)
-	}
-	return nil
+	return s.upgrade(ctx, version, sqliteSteps())
 }
 
 // sqliteCode returns SQLite's primary result code, 0 if err is none of its.

@@ -211,12 +211,7 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 
 // fail notes for List why the work does not get on.
 func (w *incidentWorker) fail(ctx context.Context, id string, cause error) error {
-	ctx, cancel := outlasting(ctx)
-	defer cancel()
-	if err := w.inbox.store.exec(ctx, `UPDATE incidents SET error = $1 WHERE id = $2`, storable(cause.Error(), 500), id); err != nil {
-		return fmt.Errorf("note failure: %w", err)
-	}
-	return nil
+	return w.inbox.noteFailure(ctx, cause, `UPDATE incidents SET error = $1 WHERE id = $2`, id)
 }
 
 // memo is a Memo in the store.
