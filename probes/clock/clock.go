@@ -65,16 +65,9 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 		rec.MissRest(err.Error())
 		return rec.Evidence(p.api.Name(), 0)
 	}
-	last, span := first, source.Span{}
-	if err := source.Wait(ctx, p.window); err != nil {
-		span = source.NoSpan(err.Error())
-	} else if second, err := p.read(ctx, rec); err != nil {
-		span = source.NoSpan(err.Error())
-	} else {
-		last, span = second, source.Between(first.sample, second.sample)
-	}
-	rec.Set("offset_seconds", last.doc.Now.Since(source.At(last.sample.Taken), "now").Times(probes.Known(-1)))
-	a, b := first.doc.IDs, last.doc.IDs
+	last, span := first.Next(ctx, p.window, func() (reading, error) { return p.read(ctx, rec) })
+	rec.Set("offset_seconds", last.Doc.Now.Since(source.At(last.Taken), "now").Times(probes.Known(-1)))
+	a, b := first.Doc.IDs, last.Doc.IDs
 	rec.Set("ids_rate", span.Rate(a.Given, b.Given))
 	rec.Set("ids_behind_seconds", b.BehindSeconds)
 	rec.Set("ids_refused_rate", span.Rate(a.Refused, b.Refused))
@@ -84,15 +77,12 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 }
 
 // reading is the document at one moment.
-type reading struct {
-	doc    source.Clock
-	sample source.Sample
-}
+type reading = source.Reading[source.Clock]
 
 func (p *probe) read(ctx context.Context, rec *probes.Recorder) (r reading, err error) {
-	if err := p.api.Get(ctx, rec.Cost(), source.PathClock, nil, &r.doc); err != nil {
+	if err := p.api.Get(ctx, rec.Cost(), source.PathClock, nil, &r.Doc); err != nil {
 		return r, err
 	}
-	r.sample = source.Sample{Taken: time.Now(), Now: r.doc.Now, Epoch: r.doc.StartedAt.Text()}
+	r.Sample = source.Sample{Taken: time.Now(), Now: r.Doc.Now, Epoch: r.Doc.StartedAt.Text()}
 	return r, nil
 }

@@ -56,37 +56,27 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 		rec.MissRest(err.Error())
 		return rec.Evidence(p.api.Name(), 0)
 	}
-	last, span := first, source.Span{}
-	if err := source.Wait(ctx, p.window); err != nil {
-		span = source.NoSpan(err.Error())
-	} else if second, err := p.read(ctx, rec); err != nil {
-		span = source.NoSpan(err.Error())
-	} else {
-		last, span = second, source.Between(first.sample, second.sample)
-	}
-	change := difference(first.doc, last.doc, span)
+	last, span := first.Next(ctx, p.window, func() (reading, error) { return p.read(ctx, rec) })
+	change := difference(first.Doc, last.Doc, span)
 	change.record(rec)
 	return rec.Evidence(p.api.Name(), span.Duration())
 }
 
 // reading is the document at one moment.
-type reading struct {
-	doc    source.Latency
-	sample source.Sample
-}
+type reading = source.Reading[source.Latency]
 
 // maxEndpoints bounds what a document may make the agent work on.
 const maxEndpoints = 64
 
 func (p *probe) read(ctx context.Context, rec *probes.Recorder) (r reading, err error) {
-	if err := p.api.Get(ctx, rec.Cost(), source.PathLatency, nil, &r.doc); err != nil {
+	if err := p.api.Get(ctx, rec.Cost(), source.PathLatency, nil, &r.Doc); err != nil {
 		return r, err
 	}
-	r.sample = source.Sample{Taken: time.Now(), Now: r.doc.Now, Epoch: r.doc.StartedAt.Text()}
+	r.Sample = source.Sample{Taken: time.Now(), Now: r.Doc.Now, Epoch: r.Doc.StartedAt.Text()}
 	switch {
-	case len(r.doc.Endpoints) == 0:
+	case len(r.Doc.Endpoints) == 0:
 		return r, errors.New("GET " + source.PathLatency + ": the document has no endpoints")
-	case len(r.doc.Endpoints) > maxEndpoints:
+	case len(r.Doc.Endpoints) > maxEndpoints:
 		return r, fmt.Errorf("GET %s: the document has more than %d endpoints", source.PathLatency, maxEndpoints)
 	}
 	return r, nil

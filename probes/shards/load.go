@@ -33,13 +33,13 @@ type load struct {
 // compare pairs the shards of two readings. A shard that the second reading no
 // longer has, or newly has, has no known load.
 func compare(first, last reading, span source.Span) []load {
-	before := make(map[string]source.Shard, len(first.shards))
-	for _, s := range first.shards {
+	before := make(map[string]source.Shard, len(first.Doc.Shards))
+	for _, s := range first.Doc.Shards {
 		before[s.Shard] = s
 	}
-	loads := make([]load, 0, len(last.shards))
+	loads := make([]load, 0, len(last.Doc.Shards))
 	total := probes.Known(0)
-	for _, s := range last.shards {
+	for _, s := range last.Doc.Shards {
 		l := load{first: s, last: s}
 		was, ok := before[s.Shard]
 		if ok {

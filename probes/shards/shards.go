@@ -82,15 +82,13 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 		reachRows(rec, answers)
 		return rec.Evidence(p.name(), 0)
 	}
-	last, span := first, source.Span{}
-	if err := source.Wait(ctx, p.window); err != nil {
-		span = source.NoSpan(err.Error())
-	} else if second, err := p.read(ctx, rec); err != nil {
-		span = source.NoSpan(err.Error())
-	} else {
-		last, span = second, source.Between(first.sample, second.sample)
-		answers = p.ping(ctx, rec, answers)
-	}
+	last, span := first.Next(ctx, p.window, func() (reading, error) {
+		second, err := p.read(ctx, rec)
+		if err == nil {
+			answers = p.ping(ctx, rec, answers)
+		}
+		return second, err
+	})
 	recordReach(rec, answers)
 	loads := compare(first, last, span)
 	recordLoads(rec, loads, span)
@@ -118,32 +116,25 @@ func (p *probe) name() string {
 }
 
 // reading is what the service says about its shards at one moment.
-type reading struct {
-	shards []source.Shard
-	sample source.Sample
-}
+type reading = source.Reading[source.Shards]
 
-func (p *probe) read(ctx context.Context, rec *probes.Recorder) (reading, error) {
+func (p *probe) read(ctx context.Context, rec *probes.Recorder) (r reading, err error) {
 	if p.api == nil {
-		return reading{}, errors.New("no checker is configured: set its URL to see the service's own view of the shards")
+		return r, errors.New("no checker is configured: set its URL to see the service's own view of the shards")
 	}
-	var doc source.Shards
-	if err := p.api.Get(ctx, rec.Cost(), source.PathShards, nil, &doc); err != nil {
-		return reading{}, err
+	if err := p.api.Get(ctx, rec.Cost(), source.PathShards, nil, &r.Doc); err != nil {
+		return r, err
 	}
-	r := reading{
-		shards: doc.Shards,
-		sample: source.Sample{Taken: time.Now(), Now: doc.Now, Epoch: doc.StartedAt.Text()},
-	}
-	if len(r.shards) == 0 {
+	r.Sample = source.Sample{Taken: time.Now(), Now: r.Doc.Now, Epoch: r.Doc.StartedAt.Text()}
+	if len(r.Doc.Shards) == 0 {
 		return r, fmt.Errorf("GET %s: the document has no shards", source.PathShards)
 	}
-	if len(r.shards) > maxShards {
+	if len(r.Doc.Shards) > maxShards {
 		return r, fmt.Errorf("GET %s: the document has more than %d shards", source.PathShards, maxShards)
 	}
-	seen := make(map[string]bool, len(r.shards))
-	for i, s := range r.shards {
-		r.shards[i].Pool = s.Pool.Sane()
+	seen := make(map[string]bool, len(r.Doc.Shards))
+	for i, s := range r.Doc.Shards {
+		r.Doc.Shards[i].Pool = s.Pool.Sane()
 		if s.Shard == "" || seen[s.Shard] {
 			return r, fmt.Errorf("GET %s: the shards do not have names of their own", source.PathShards)
 		}

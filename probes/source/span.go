@@ -115,6 +115,25 @@ func Between(first, second Sample) Span {
 	return Span{seconds: took}
 }
 
+// Reading is what a target said at one moment.
+type Reading[T any] struct {
+	Doc T
+	Sample
+}
+
+// Next waits for the window, reads again, and returns the last reading with the
+// span from r to it: where there is no second one, r itself and a span that says why.
+func (r Reading[T]) Next(ctx context.Context, window time.Duration, read func() (Reading[T], error)) (Reading[T], Span) {
+	if err := Wait(ctx, window); err != nil {
+		return r, NoSpan(err.Error())
+	}
+	next, err := read()
+	if err != nil {
+		return r, NoSpan(err.Error())
+	}
+	return next, Between(r.Sample, next.Sample)
+}
+
 // Duration returns the length of the span, 0 for none.
 func (s Span) Duration() time.Duration {
 	return time.Duration(s.seconds * float64(time.Second))
