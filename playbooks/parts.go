@@ -24,7 +24,7 @@ type contents struct {
 // caller has not read is a fault.
 func (l *loader) gather(head playbookFile, parts []File) contents {
 	var all contents
-	l.collect(&all, partFile{Steps: head.Steps, Causes: head.Causes, Healthy: head.Healthy, Remarks: head.Remarks})
+	l.collect(&all, head.Rest)
 	for i, t := range head.Parts {
 		if i >= len(parts) {
 			l.add(t.node, fmt.Sprintf("parts[%d]", i), fmt.Sprintf("part %q was not read", t.Value), "a file beside the playbook")

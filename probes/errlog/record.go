@@ -1,0 +1,106 @@
+package errlog
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/regpath/diagnose/probes"
+)
+
+// codeFacts count the errors of one SQLSTATE each.
+var codeFacts = []struct{ fact, code string }{
+	{"read_only_errors", "25006"}, {"conflict_errors", "23505"}, {"slot_errors", "53300"}, {"pooler_errors", "08P01"},
+}
+
+// record records what follows from the errors alone.
+func (v *view) record(rec *probes.Recorder) {
+	rec.Set("errors", probes.Known(float64(v.total)))
+	rec.Set("errors_rate", v.rate())
+	rec.Set("baseline_rate", v.baseline())
+	rec.Set("groups", probes.Known(float64(len(v.kinds))))
+	var redis, shard, other int
+	for _, k := range v.kinds {
+		switch {
+		case k.template.group.layer == "redis":
+			redis += k.latest
+		case k.template.group.layer == "shard":
+			shard += k.latest
+		case k.other():
+			other += k.latest
+		}
+	}
+	rec.Set("redis_errors", probes.Known(float64(redis)))
+	rec.Set("shard_errors", probes.Known(float64(shard)))
+	rec.Set("other_errors", probes.Known(float64(other)))
+	for _, c := range codeFacts {
+		n := 0
+		for _, k := range v.kinds {
+			if k.template.group.code == c.code {
+				n += k.latest
+			}
+		}
+		rec.Set(c.fact, probes.Known(float64(n)))
+	}
+	v.trails.record(rec)
+	every := func(*kind) bool { return true }
+	groups, count := v.fresh(every)
+	_, others := v.fresh((*kind).other)
+	rec.Set("new_groups", groups)
+	rec.Set("new_errors", count)
+	rec.Set("new_errors_share", count.Over(probes.Known(float64(max(v.total, 1))), ""))
+	rec.Set("new_other_errors", others)
+	v.rows(rec)
+}
+
+// rate is per second of the look-back that is remembered.
+func (v *view) rate() probes.Number {
+	if v.total == 0 {
+		return probes.Known(0)
+	}
+	span := min(v.lookback, v.now.Sub(v.since))
+	if span < time.Second {
+		return probes.Absent("the service remembers errors for less than a second")
+	}
+	return probes.Known(float64(v.rated) / span.Seconds())
+}
+
+// baseline is per second of the baseline, of which at least a quarter must be
+// remembered.
+func (v *view) baseline() probes.Number {
+	span := min(v.lookback, v.now.Add(-v.lookback).Sub(v.since))
+	if span < v.lookback/4 {
+		return probes.Absent(v.forgotten())
+	}
+	return probes.Known(float64(v.ratedBefore) / span.Seconds())
+}
+
+// forgotten says why the time before is not known.
+func (v *view) forgotten() string {
+	age := v.now.Sub(v.since).Round(time.Second)
+	if v.dropped != 0 {
+		return fmt.Sprintf("the service has dropped older errors and remembers the last %v only: what is new cannot be told", age)
+	}
+	return fmt.Sprintf("errors are known for the last %v only (a restart?): what is new cannot be told", age)
+}
+
+// fresh counts the kinds that are new, and their errors, among those that
+// match. It is unknown when none is known to be new and some are unclear.
+func (v *view) fresh(match func(*kind) bool) (kinds, count probes.Number) {
+	var groups, errs float64
+	blind := false
+	for _, k := range v.kinds {
+		switch {
+		case !match(k):
+		case k.newness == fresh:
+			groups++
+			errs += float64(k.latest)
+		case k.newness == unclear:
+			blind = true
+		}
+	}
+	if blind && groups == 0 {
+		lost := probes.Absent(v.forgotten())
+		return lost, lost
+	}
+	return probes.Known(groups), probes.Known(errs)
+}
