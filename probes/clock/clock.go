@@ -12,27 +12,16 @@ import (
 )
 
 // Options are what a playbook may set.
-type Options struct {
-	// Window is the time between the two samples: 0.5 s to 30 s, 3 s unless set.
-	Window time.Duration `yaml:"window"`
-}
+type Options = source.WindowOptions
 
 // Kind returns the kind of probe that measures the clocks of the service behind
 // api. api may be nil: every fact is then missing.
 func Kind(api *source.HTTP) probes.Kind {
 	return probes.Kind{
 		Facts: facts(),
-		New: func(decode func(any) error) (probes.Probe, error) {
-			var o Options
-			if err := decode(&o); err != nil {
-				return nil, err
-			}
-			window, err := source.Window(o.Window)
-			if err != nil {
-				return nil, err
-			}
-			return &probe{api: api, window: window}, nil
-		},
+		New: source.Windowed(func(window time.Duration) probes.Probe {
+			return &probe{api: api, window: window}
+		}),
 	}
 }
 

@@ -14,10 +14,7 @@ import (
 )
 
 // Options are what a playbook may set.
-type Options struct {
-	// Window is the time between the two samples: 0.5 s to 30 s, 3 s unless set.
-	Window time.Duration `yaml:"window"`
-}
+type Options = source.WindowOptions
 
 // Kind returns the kind of probe that measures the requests of the service
 // behind api. api may be nil: every fact is then missing.
@@ -25,17 +22,9 @@ func Kind(api *source.HTTP) probes.Kind {
 	return probes.Kind{
 		Facts:  facts(),
 		Tables: []string{tableLayers},
-		New: func(decode func(any) error) (probes.Probe, error) {
-			var o Options
-			if err := decode(&o); err != nil {
-				return nil, err
-			}
-			window, err := source.Window(o.Window)
-			if err != nil {
-				return nil, err
-			}
-			return &probe{api: api, window: window}, nil
-		},
+		New: source.Windowed(func(window time.Duration) probes.Probe {
+			return &probe{api: api, window: window}
+		}),
 	}
 }
 

@@ -21,10 +21,7 @@ import (
 )
 
 // Options are what a playbook may set.
-type Options struct {
-	// Window is the time between the two samples: 0.5 s to 30 s, 3 s unless set.
-	Window time.Duration `yaml:"window"`
-}
+type Options = source.WindowOptions
 
 // Kind returns the kind of probe that measures the cache of the service behind
 // api, and the Redis server behind redis. Either may be nil: the facts that
@@ -52,17 +49,9 @@ func kind(api *source.HTTP, s server) probes.Kind {
 	return probes.Kind{
 		Facts:  append(serverFacts(), clientFacts()...),
 		Tables: []string{tableServer, tableSlow, tableClients},
-		New: func(decode func(any) error) (probes.Probe, error) {
-			var o Options
-			if err := decode(&o); err != nil {
-				return nil, err
-			}
-			window, err := source.Window(o.Window)
-			if err != nil {
-				return nil, err
-			}
-			return &probe{api: api, server: s, window: window}, nil
-		},
+		New: source.Windowed(func(window time.Duration) probes.Probe {
+			return &probe{api: api, server: s, window: window}
+		}),
 	}
 }
 

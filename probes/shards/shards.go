@@ -14,10 +14,7 @@ import (
 )
 
 // Options are what a playbook may set.
-type Options struct {
-	// Window is the time between the two samples: 0.5 s to 30 s, 3 s unless set.
-	Window time.Duration `yaml:"window"`
-}
+type Options = source.WindowOptions
 
 // Kind returns the kind of probe that measures the shards of the service
 // behind api and asks each of dbs. Either may be empty: the facts that need it
@@ -43,17 +40,9 @@ func kind(api *source.HTTP, dbs []database) probes.Kind {
 	return probes.Kind{
 		Facts:  facts(),
 		Tables: []string{tableFailing, tableBusiest, tableSlowest, tableFull, tableShards, tableKeys},
-		New: func(decode func(any) error) (probes.Probe, error) {
-			var o Options
-			if err := decode(&o); err != nil {
-				return nil, err
-			}
-			window, err := source.Window(o.Window)
-			if err != nil {
-				return nil, err
-			}
-			return &probe{api: api, dbs: dbs, window: window}, nil
-		},
+		New: source.Windowed(func(window time.Duration) probes.Probe {
+			return &probe{api: api, dbs: dbs, window: window}
+		}),
 	}
 }
 

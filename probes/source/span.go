@@ -40,6 +40,27 @@ func CheckWindow(d time.Duration) error {
 	return fmt.Errorf("%v is not between %v and %v", d, MinWindow, MaxWindow)
 }
 
+// WindowOptions are the options of a probe that takes two samples, if it has no others.
+type WindowOptions struct {
+	// Window is the time between the two samples: 0.5 s to 30 s, 3 s unless set.
+	Window time.Duration `yaml:"window"`
+}
+
+// Windowed makes a [probes.Kind]'s New for such a probe.
+func Windowed(probe func(window time.Duration) probes.Probe) func(decode func(any) error) (probes.Probe, error) {
+	return func(decode func(any) error) (probes.Probe, error) {
+		var o WindowOptions
+		if err := decode(&o); err != nil {
+			return nil, err
+		}
+		window, err := Window(o.Window)
+		if err != nil {
+			return nil, err
+		}
+		return probe(window), nil
+	}
+}
+
 // Wait waits for the window between two samples, which ctx may say otherwise (see
 // [probes.WithWindow] and [probes.Standby]), or for less when the deadline of ctx
 // leaves less. It returns an error, at once, when not even MinWindow is left, and
