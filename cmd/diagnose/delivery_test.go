@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,7 +92,7 @@ func TestReceiptOutlastsTheStop(t *testing.T) {
 		t.Errorf("the sink was told %d times, want once", said)
 	}
 	// What has not begun when the agent stops is left to the next one.
-	in.HiddenAlerts++
+	in.Episode++
 	if err := c.Carry(ctx, in, memo); err == nil || said != 1 {
 		t.Errorf("after the stop: got error %v and %d deliveries, want an error and still 1", err, said)
 	}
@@ -285,7 +286,7 @@ func TestSaidOnce(t *testing.T) {
 			if err := (&carrier{line: l, sink: tt.sink}).Carry(t.Context(), in, memo); err != nil {
 				t.Fatalf("Carry: %v", err)
 			}
-			in.Alerts = append(in.Alerts, playbooks.Alert{Fingerprint: fmt.Sprint(len(in.Alerts) + 1), Firing: true})
+			in.Alerts = append(in.Alerts, playbooks.Alert{Fingerprint: strconv.Itoa(len(in.Alerts) + 1), Firing: true})
 		}
 		if told != tt.want {
 			t.Errorf("%s: told %d times, want %d", tt.sink.name, told, tt.want)

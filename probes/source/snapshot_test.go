@@ -194,7 +194,7 @@ func TestTookWithoutTheWait(t *testing.T) {
 			c.Serve(source.PathSnapshot, probetest.JSON(everything))
 		}
 		c.Serve(source.PathConsistency, func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(wait)
+			<-time.After(wait)
 			probetest.JSON(`{"sampled":1}`)(w, r)
 		})
 		h := c.SourceWithin(t, 10*time.Second)
