@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
 )
 
 // urgentQueue is River's queue of urgent incidents; the others are in the
@@ -50,6 +51,14 @@ func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, inc *incident, raised 
 		return nil, fmt.Errorf("move job to queue %s: %w", queue, err)
 	}
 	return []string{queue}, nil
+}
+
+// once keeps a second job with the same arguments out until the first is done.
+func once() river.UniqueOpts {
+	return river.UniqueOpts{ByArgs: true, ByState: []rivertype.JobState{
+		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
+		rivertype.JobStateRetryable, rivertype.JobStateScheduled,
+	}}
 }
 
 // errTakenUp says that another agent has the job: this one was not heard of.
