@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/fnv"
+	"strconv"
 	"strings"
 
 	"github.com/regpath/diagnose/notify"
@@ -43,7 +44,7 @@ type page struct {
 func (m message) sum() string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(m.text)) // never fails
-	return fmt.Sprintf("%x", h.Sum64())
+	return strconv.FormatUint(h.Sum64(), 16)
 }
 
 // spellPages writes pages for a receipt, in their order: ts/sum ts/sum.
@@ -59,7 +60,7 @@ func spellPages(pages []page) string {
 // page of which is not known what it says.
 func pagesOf(receipt string) []page {
 	var pages []page
-	for _, word := range strings.Fields(receipt) {
+	for word := range strings.FieldsSeq(receipt) {
 		var p page
 		p.ts, p.sum, _ = strings.Cut(word, "/")
 		pages = append(pages, p)
