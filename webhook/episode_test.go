@@ -137,3 +137,23 @@ func TestEndedByMistake(t *testing.T) {
 		}
 	}
 }
+
+// TestFullIncident: what fires after the end of an incident that has all the alerts it can
+// track opens another one.
+func TestFullIncident(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	post(t, h, message("x", nil, firing("a", 5)))
+	post(t, h, message("x", nil, resolved("a", 5, 1)))
+	if err := in.store.exec(t.Context(), `INSERT INTO alerts (incident, fingerprint, firing, starts_at, ends_at)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < $1) SELECT id, 'f' || i, FALSE, '', '' FROM n, incidents`, maxTracked); err != nil {
+		t.Fatal(err)
+	}
+	if _, got := post(t, h, message("x", nil, resolved("a", 5, 1))); len(got) != 0 {
+		t.Errorf("the end once more: got %v, want nothing", got)
+	}
+	if _, got := post(t, h, message("x", nil, firing("b", 0))); !slices.Equal(got, []Effect{Opened}) {
+		t.Errorf("got %v, want it opened", got)
+	}
+}

@@ -88,6 +88,9 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 		if alerts, err = known(ctx, tx, inc.id, m); err != nil {
 			return taken{}, err
 		}
+		if inc.resolved && alerts.size() >= maxTracked { // another episode would have no room
+			inc, alerts = nil, &roll{named: map[string]sighting{}}
+		}
 	}
 	ended, err := ends(ctx, tx, m)
 	if err != nil {
