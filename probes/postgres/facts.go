@@ -41,7 +41,7 @@ func facts() []probes.FactDoc {
 		{Name: "commits_rate", Unit: probes.PerSecond, Help: "Transactions committed per second over the window, over all shards."},
 		{Name: "rollbacks_rate", Unit: probes.PerSecond, Help: "Transactions rolled back per second over the window, over all shards.", Expected: "0"},
 		{Name: "deadlocks", Help: "Deadlocks over the window, over all shards.", Expected: "0"},
-		{Name: "read_only", Help: "Shards that take no writes: standbys, and those with default_transaction_read_only on for the database or another role.", Expected: "0"},
+		{Name: "read_only", Help: "Shards that take no writes: standbys, and those with default_transaction_read_only on for the database or the role of the service.", Expected: "0"},
 		{Name: "standbys", Help: "Shards that are in recovery.", Expected: "0"},
 		{Name: "replicas", Help: "Streaming replicas, over all shards."},
 		{Name: "replay_lag_seconds", Unit: probes.Seconds, Help: "How far the replica that is furthest behind is behind, at the lower of the samples; 0 without replicas.", Expected: "< 1"},

@@ -5,16 +5,24 @@ import (
 	"strings"
 )
 
+// serviceRoles are the roles that are taken for the service's: the one with most
+// sessions in the database, as a service keeps a pool of them and whoever else comes
+// has a few. Of several with as many any may be. No right is needed for it.
+const serviceRoles = `(SELECT usesysid FROM pg_stat_activity
+		WHERE datname = current_database() AND usesysid IS NOT NULL AND pid <> pg_backend_pid()
+		GROUP BY 1 ORDER BY count(*) DESC FETCH FIRST ROW WITH TIES)`
+
 // serverQuery asks for what there is one of per server. It needs no rights; the lag
 // of replicas and the sequences are NULL for a role that may not see them.
-// reset_val is what default_transaction_read_only would be had the agent not set it.
+// reset_val is what default_transaction_read_only would be had the agent not set it;
+// of the roles that are set so only the service's counts, as others may be for reports.
 const serverQuery = `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all,
 	extract(epoch FROM clock_timestamp()) AS now,
 	extract(epoch FROM pg_postmaster_start_time()) || ' ' || coalesce(extract(epoch FROM d.stats_reset), 0) AS epoch,
 	pg_is_in_recovery() AS standby,
 	(SELECT reset_val FROM pg_settings WHERE name = 'default_transaction_read_only') = 'on' OR EXISTS (
 		SELECT FROM pg_db_role_setting WHERE setdatabase IN (0, d.datid)
-		AND setrole <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+		AND (setrole = 0 OR setrole IN ` + serviceRoles + `)
 		AND setconfig::text ~* 'default_transaction_read_only=(on|true|yes|1)') AS read_only,
 	current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 		- coalesce(current_setting('reserved_connections', true)::int, 0) AS slots,
@@ -34,13 +42,6 @@ const serverQuery = `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAG
 		JOIN pg_depend AS dep ON dep.classid = 'pg_class'::regclass AND dep.objid = s.seqrelid AND dep.deptype IN ('a', 'i')
 		JOIN pg_stat_user_tables AS t ON t.relid = dep.refobjid
 	) AS q WHERE d.datname = current_database()`
-
-// serviceRoles are the roles that are taken for the service's: the one with most
-// sessions in the database, as a service keeps a pool of them and whoever else comes
-// has a few. Of several with as many any may be. No right is needed for it.
-const serviceRoles = `(SELECT usesysid FROM pg_stat_activity
-		WHERE datname = current_database() AND usesysid IS NOT NULL AND pid <> pg_backend_pid()
-		GROUP BY 1 ORDER BY count(*) DESC FETCH FIRST ROW WITH TIES)`
 
 // sessionsQuery groups the sessions of clients of all databases, as they share the
 // slots. Those in this one are here, but for the agent's own: one server may hold

@@ -210,6 +210,16 @@ func TestRealServer(t *testing.T) {
 		busy(pool[0], "SELECT pg_sleep(60)")
 		running(4)
 		probetest.Want(t, measure(t, nil, dbs, nil), "slow_statements", 1)
+		// So do settings: of a role that only reads nothing follows for the service.
+		for statement, want := range map[string]float64{
+			"ALTER ROLE backup %s": 0, "ALTER ROLE app IN DATABASE other %s": 0, "ALTER ROLE app %s": 1, "ALTER DATABASE postgres %s": 1,
+		} {
+			exec(t, admin, fmt.Sprintf(statement, "SET default_transaction_read_only = on"))
+			if got, ok := probetest.Value(measure(t, nil, dbs, nil), "read_only"); !ok || got != want {
+				t.Errorf("%s: read_only is %v, %v, want %v", statement, got, ok, want)
+			}
+			exec(t, admin, fmt.Sprintf(statement, "RESET ALL"))
+		}
 		stop()
 		wg.Wait()
 		for _, c := range append(pool, holder, waiter) {
