@@ -51,7 +51,7 @@ func facts() []probes.FactDoc {
 		{Name: "inserts_rate", Unit: probes.PerSecond, Help: "Rows per second inserted in the tables of names, those rolled back included."},
 		{Name: "failed_inserts_rate", Unit: probes.PerSecond, Help: "Rows per second inserted there and rolled back: dead rows that no update or delete accounts for. A plain INSERT that meets a unique conflict leaves one.", Expected: "0"},
 		{Name: "dead_rows_ratio", Unit: probes.Ratio, Help: "Dead rows divided by all rows of the tables of names, on the worst shard.", Expected: "< 0.2"},
-		{Name: "unindexed_tables", Help: "Tables of names without a valid unique index, over all shards: nothing keeps names unique there.", Expected: "0"},
+		{Name: "unindexed_tables", Help: "Tables of names without a valid unique index that begins with the name, over all shards: nothing keeps names unique there.", Expected: "0"},
 		{Name: "table_scans", Help: "How often the table of names that was read most as a whole was read so over the window.", Expected: "0"},
 		{Name: "table_scan_rows", Help: "Rows that one such reading of it took; 0 for none."},
 		{Name: "table_scan_share", Unit: probes.Ratio, Help: "Share of such readings among all accesses to it; 0 without accesses.", Expected: "< 0.1"},

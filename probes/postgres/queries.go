@@ -14,13 +14,16 @@ const serviceRoles = `(SELECT usesysid FROM pg_stat_activity
 
 // serverQuery asks for what there is one of per server. It needs no rights; the lag
 // of replicas and the sequences are NULL for a role that may not see them.
-// reset_val is what default_transaction_read_only would be had the agent not set it;
+// reset_val is what default_transaction_read_only would be had the agent not set it,
+// and tells nothing of others where it is set for the agent's role;
 // of the roles that are set so only the service's counts, as others may be for reports.
 const serverQuery = `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees_all,
 	extract(epoch FROM clock_timestamp()) AS now,
 	extract(epoch FROM pg_postmaster_start_time()) || ' ' || coalesce(extract(epoch FROM d.stats_reset), 0) AS epoch,
 	pg_is_in_recovery() AS standby,
-	(SELECT reset_val FROM pg_settings WHERE name = 'default_transaction_read_only') = 'on' OR EXISTS (
+	CASE WHEN EXISTS (SELECT FROM pg_db_role_setting
+			WHERE setdatabase IN (0, d.datid) AND setrole = current_user::regrole AND setconfig::text ~* 'default_transaction_read_only=')
+		THEN NULL ELSE (SELECT reset_val FROM pg_settings WHERE name = 'default_transaction_read_only') = 'on' END OR EXISTS (
 		SELECT FROM pg_db_role_setting WHERE setdatabase IN (0, d.datid)
 		AND (setrole = 0 OR setrole IN ` + serviceRoles + `)
 		AND setconfig::text ~* 'default_transaction_read_only=(on|true|yes|1)') AS read_only,
@@ -73,17 +76,20 @@ const locksQuery = `WITH waiting AS MATERIALIZED (
 	WHERE w.pid IS NOT NULL OR a.pid IN (SELECT unnest(blockers) FROM waiting) LIMIT 200`
 
 // tablesQuery asks for the tables of names. A unique index that is partial or not
-// valid keeps nothing unique, and one that is not valid is not read by.
+// valid keeps nothing unique, and one that is not valid is not read by. One that does
+// not begin with the name, or what is made of it as lower(), is of no use to it.
 func tablesQuery(o Options) string {
 	return fmt.Sprintf(`SELECT quote_ident(s.schemaname) || '.' || quote_ident(s.relname) AS name,
 	s.seq_scan AS scans, s.seq_tup_read AS scanned, coalesce(s.idx_scan, 0) AS by_index,
 	s.n_tup_ins AS inserted, s.n_tup_upd AS updated, s.n_tup_del AS deleted, s.n_live_tup AS live, s.n_dead_tup AS dead,
 	s.vacuum_count + s.autovacuum_count AS vacuums, greatest(c.relpages, s.n_live_tup / 100) AS pages,
-	EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = s.relid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL) AS indexed,
+	CASE WHEN EXISTS (SELECT FROM pg_attribute WHERE attrelid = s.relid AND attname = '%[3]s' AND NOT attisdropped) THEN
+		EXISTS (SELECT FROM pg_index AS i WHERE i.indrelid = s.relid AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+		AND pg_get_indexdef(i.indexrelid, 1, false) ~ '\m%[3]s\M') END AS indexed,
 	has_table_privilege(s.relid, 'SELECT') AS readable,
 	coalesce(has_table_privilege(to_regclass('%[2]s'), 'SELECT'), false) AS routing
 	FROM pg_stat_user_tables AS s JOIN pg_class AS c ON c.oid = s.relid WHERE s.relname LIKE '%[1]s' ORDER BY 1 LIMIT 256`,
-		o.Tables, o.Routing)
+		o.Tables, o.Routing, o.Column)
 }
 
 const (

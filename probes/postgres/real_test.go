@@ -128,6 +128,12 @@ func TestRealServer(t *testing.T) {
 		}
 	})
 
+	t.Run("a role that is set read-only itself", func(t *testing.T) {
+		exec(t, admin, "CREATE ROLE careful LOGIN IN ROLE pg_monitor", "ALTER ROLE careful SET default_transaction_read_only = on")
+		ev := measure(t, nil, []*source.Postgres{eye(t, server.Addr, "careful", false)}, nil)
+		probetest.WantMissing(t, ev, "read_only", "hides that of others")
+	})
+
 	t.Run("a role without rights", func(t *testing.T) {
 		ev := measure(t, nil, []*source.Postgres{eye(t, server.Addr, "nobody", false)}, nil)
 		for _, name := range []string{"lock_waiters", "sessions_ratio", "idle_transactions", "slow_statements"} {
@@ -225,6 +231,24 @@ func TestRealServer(t *testing.T) {
 		for _, c := range append(pool, holder, waiter) {
 			_ = c.Close(t.Context())
 		}
+	})
+
+	t.Run("indexes", func(t *testing.T) {
+		exec(t, admin, "CREATE TABLE names_02 (id bigint PRIMARY KEY, username text, UNIQUE (id, username))")
+		f := func(want float64, statement string) {
+			t.Helper()
+			exec(t, admin, statement)
+			if got, ok := probetest.Value(measure(t, nil, dbs, nil), "unindexed_tables"); !ok || got != want {
+				t.Errorf("%s: unindexed_tables is %v, %v, want %v", statement, got, ok, want)
+			}
+		}
+		f(1, "CREATE INDEX ON names_02 (username)")
+		f(0, "CREATE UNIQUE INDEX by_name ON names_02 (lower(username))")
+		f(1, "DROP INDEX by_name")
+		f(0, "ALTER TABLE names_02 ADD UNIQUE (username)")
+		exec(t, admin, "ALTER TABLE names_02 DROP COLUMN username")
+		probetest.WantMissing(t, measure(t, nil, dbs, nil), "unindexed_tables", "names_02 has no such column")
+		exec(t, admin, "DROP TABLE names_02")
 	})
 
 	t.Run("conflicts and scans", func(t *testing.T) {

@@ -49,7 +49,13 @@ func truth(column string) func(shard) probes.Number {
 	}
 }
 
-func readOnly(s shard) probes.Number { return truth("standby")(s).Higher(truth("read_only")(s)) }
+func readOnly(s shard) probes.Number {
+	set := truth("read_only")(s)
+	if set.Why() != "" {
+		set = probes.Unknown("the agent's role has a default_transaction_read_only of its own, which hides that of others")
+	}
+	return truth("standby")(s).Higher(set)
+}
 
 // recordReplicas records how far behind the replicas are: as the primary sees them
 // or, where the shard is a standby itself, by its own log. A primary that nobody

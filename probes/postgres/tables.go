@@ -42,8 +42,11 @@ func newTableUse(s shard, first, last source.Record) tableUse {
 		shard: s.name, name: last.Text("name"), scans: delta("scans"), byIndex: delta("by_index"), inserted: delta("inserted"),
 		live: last.Number("live"), dead: last.Number("dead"), unindexed: probes.Known(1),
 	}
-	if last.Is("indexed") {
+	switch {
+	case last.Is("indexed"):
 		u.unindexed = probes.Known(0)
+	case last.Text("indexed") == "":
+		u.unindexed = probes.Unknown(u.name + " has no such column for names as the step is told")
 	}
 	u.rows = delta("scanned").Over(u.scans, "nothing was read as a whole")
 	// A vacuum takes dead rows away, and the difference with them.
