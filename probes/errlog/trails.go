@@ -1,6 +1,7 @@
 package errlog
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/regpath/diagnose/probes"
@@ -19,12 +20,20 @@ type trails struct {
 	bypasses int
 }
 
+// idKey is the constraint that keeps user ids unique, by the names that Postgres
+// gives to one of a table of users, as a whole: others, too, have ids of users.
+var idKey = regexp.MustCompile(`\b(users_pkey|users_user_id_key)\b`)
+
+// bypass begins what a consumer says of a state to which no event led.
+const bypass = "a name's state was changed behind the service"
+
 func (t *trails) count(e source.LoggedError) {
 	message := clip(e.Message, maxMessage)
-	if keyOf(e).code == "23505" && (strings.Contains(message, "users_pkey") || strings.Contains(message, "user_id")) {
+	key := keyOf(e)
+	if key.code == "23505" && idKey.MatchString(message) {
 		t.idConflicts++
 	}
-	if strings.Contains(message, "behind the service") {
+	if key.layer == "event" && strings.HasPrefix(message, bypass) {
 		t.bypasses++
 	}
 }
