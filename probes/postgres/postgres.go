@@ -215,6 +215,7 @@ type shard struct {
 	name        string
 	first, last sample
 	span        source.Span
+	found       found
 }
 
 // pair joins the two looks. Without a second one there is no span, for the reason

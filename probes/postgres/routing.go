@@ -35,15 +35,15 @@ func (p *probe) recordRouting(ctx context.Context, rec *probes.Recorder, shards 
 		miss(probes.Unknown("not compared for the record: samples of names are not cheap"))
 		return
 	}
-	samples := p.sampleNames(ctx, rec, shards)
+	p.sampleNames(ctx, rec, shards)
 	var names, at []string
-	for i, f := range samples {
-		for _, n := range f.names {
-			names, at = append(names, n), append(at, shards[i].name)
+	for _, s := range shards {
+		for _, n := range s.found.names {
+			names, at = append(names, n), append(at, s.name)
 		}
 	}
 	if len(names) == 0 {
-		none := over(shards, func(s shard) probes.Number { return samples[index(shards, s.name)].unknown() }, sum)
+		none := over(shards, func(s shard) probes.Number { return s.found.unknown() }, sum)
 		if none.Why() == "" {
 			none = probes.Absent("no shard holds a name")
 		}
@@ -80,25 +80,16 @@ func (p *probe) recordRouting(ctx context.Context, rec *probes.Recorder, shards 
 		rec.Lack("the service names none of the shards that the agent knows", "names_misplaced")
 	}
 	rec.Set("names_misplaced", probes.Known(float64(misplaced)))
-	rec.Set("routing_differs", count(shards, func(s shard) probes.Number { return samples[index(shards, s.name)].differs(routes.Version) }))
-	for i, s := range shards {
+	rec.Set("routing_differs", count(shards, func(s shard) probes.Number { return s.found.differs(routes.Version) }))
+	for _, s := range shards {
 		if wrong[s.name] > 0 {
 			row(rec, tableMisplaced, s.name, probes.Known(float64(wrong[s.name])), probes.Count,
-				"of %d names sampled there, the service looks for these elsewhere", len(samples[i].names))
-		} else if samples[i].differs(routes.Version).Or(0) > 0 {
+				"of %d names sampled there, the service looks for these elsewhere", len(s.found.names))
+		} else if s.found.differs(routes.Version).Or(0) > 0 {
 			row(rec, tableMisplaced, s.name, probes.Known(0), probes.Count, "its routing table has version %.0f, the service's %.0f",
-				samples[i].version.Or(0), routes.Version.Or(0))
+				s.found.version.Or(0), routes.Version.Or(0))
 		}
 	}
-}
-
-func index(shards []shard, name string) int {
-	for i, s := range shards {
-		if s.name == name {
-			return i
-		}
-	}
-	return 0
 }
 
 // unknown is why there are no names.
@@ -119,18 +110,16 @@ func (f found) differs(version probes.Number) probes.Number {
 }
 
 // sampleNames takes a sample from every shard that answers, all at once.
-func (p *probe) sampleNames(ctx context.Context, rec *probes.Recorder, shards []shard) []found {
-	samples := make([]found, len(shards))
+func (p *probe) sampleNames(ctx context.Context, rec *probes.Recorder, shards []shard) {
 	costs := make([]probes.Cost, len(shards))
 	var wg sync.WaitGroup
 	for i, s := range shards {
-		wg.Go(func() { samples[i] = p.sampleOne(ctx, &costs[i], p.dbs[i], s) })
+		wg.Go(func() { shards[i].found = p.sampleOne(ctx, &costs[i], p.dbs[i], s) })
 	}
 	wg.Wait()
 	for _, c := range costs {
 		*rec.Cost() = rec.Cost().Plus(c)
 	}
-	return samples
 }
 
 func (p *probe) sampleOne(ctx context.Context, cost *probes.Cost, db database, s shard) found {

@@ -12,7 +12,7 @@ func facts() []probes.FactDoc {
 		{Name: "shards_total", Help: "Number of physical shards."},
 		{Name: "unreachable", Help: "Shards that refuse the agent's own connection or do not answer its SELECT 1; at least, where some could not be asked.", Expected: "0"},
 		{Name: "ping_seconds", Unit: probes.Seconds, Help: "Slowest round trip of a SELECT 1 on the agent's own connections, over all shards; slow here means a slow server. Missing when one does not answer.", Expected: "< 0.05"},
-		{Name: "failing", Help: "Shards on which more than half of the service's requests failed over the window, of at least 10.", Expected: "0"},
+		{Name: "failing", Help: "Shards on which more than half of the service's requests failed over the window, of at least 10; at least, where some do not tell.", Expected: "0"},
 		{Name: "requests_rate", Unit: probes.PerSecond, Help: "Requests of the service to all shards per second over the window."},
 		{Name: "max_share", Unit: probes.Ratio, Help: "Share of the requests that went to the busiest shard over the window; missing below 200 requests."},
 		{Name: "max_share_over_even", Help: "max_share divided by an even share: 1 is even; missing below 200 requests.", Expected: "<= 1.5"},

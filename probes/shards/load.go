@@ -65,23 +65,34 @@ func compare(first, last reading, span source.Span) []load {
 	return loads
 }
 
+// fails is 1 if most requests to the shard fail and 0 if not. A few requests tell
+// it only if none of them failed.
+func (l load) fails() probes.Number {
+	switch ratio, ok := l.failures.Get(); {
+	case l.errors.Or(1) == 0 || ok && ratio <= failingRatio:
+		return probes.Known(0)
+	case ok:
+		return probes.Known(1)
+	}
+	return l.failures
+}
+
 // failing reports whether most requests to the shard fail.
-func (l load) failing() bool { return l.failures.Or(0) > failingRatio }
+func (l load) failing() bool { return l.fails().Or(0) > 0 }
 
 // recordLoads records how requests, errors and time spread over the shards.
 func recordLoads(rec *probes.Recorder, loads []load, span source.Span) {
 	count := probes.Known(float64(len(loads)))
 	rec.Set("shards_total", count)
-	requests, failed, failing := probes.Known(0), probes.Known(0), probes.Known(0)
+	requests, failed, failing, all := probes.Known(0), probes.Known(0), probes.Known(0), probes.Known(0)
 	for _, l := range loads {
 		requests = requests.Plus(l.requests)
 		failed = failed.Plus(l.errors)
-		if l.failing() {
-			failing = failing.Plus(probes.Known(1))
-		}
-		if _, ok := l.errors.Get(); !ok {
-			failing = failing.Plus(l.errors)
-		}
+		failing = failing.Plus(probes.Known(l.fails().Or(0)))
+		all = all.Plus(l.fails())
+	}
+	if failing.Or(0) == 0 { // which those that do not tell may make more of
+		failing = all
 	}
 	rec.Set("failing", failing)
 	rec.Set("requests_rate", span.PerSecond(requests))

@@ -200,7 +200,7 @@ func TestTooFewRequests(t *testing.T) {
 	ev := check(t, nil, start.doc(), end.doc())
 	probetest.WantMissing(t, ev, "max_share_over_even", "fewer than 200")
 	probetest.WantMissing(t, ev, "latency_skew", "fewer than 20")
-	probetest.Want(t, ev, "failing", 0) // nine requests are too few to call it that
+	probetest.WantAbsent(t, ev, "failing", "fewer than 10 requests") // nine are too few to tell
 	probetest.Want(t, ev, "error_ratio", 0.9)
 }
 
@@ -418,4 +418,20 @@ func TestOneSample(t *testing.T) {
 	for _, name := range []string{"pool_pending", "pool_pending_worst", "pool_in_use_ratio", "pools_full", "pools_stuck"} {
 		probetest.WantMissing(t, ev, name, "not a JSON object")
 	}
+}
+
+// TestFewFailures: of a handful of requests, some of which fail, nothing follows; that
+// none failed does, and a shard on which most fail is told whatever the others do.
+func TestFewFailures(t *testing.T) {
+	t.Parallel()
+	f := func(requests, errors []int) probes.Evidence {
+		later := sample{now: "2026-11-30T16:00:00.5Z", errors: errors}
+		for i, n := range requests {
+			later.requests = append(later.requests, start.requests[i]+n)
+		}
+		return check(t, nil, start.doc(), later.doc())
+	}
+	probetest.WantAbsent(t, f([]int{100, 100, 100, 6}, []int{0, 0, 0, 6}), "failing", "fewer than 10 requests")
+	probetest.Want(t, f([]int{100, 100, 100, 6}, []int{0, 9, 0, 0}), "failing", 0)
+	probetest.Want(t, f([]int{100, 100, 100, 6}, []int{0, 90, 0, 6}), "failing", 1)
 }
