@@ -71,8 +71,26 @@ func (r *Recorder) MissRest(why string) {
 	}
 }
 
-// Row adds a row.
-func (r *Recorder) Row(row Row) { r.ev.Rows = append(r.ev.Rows, row) }
+// Row adds a row. Its key and note, which may come from outside, are cut to what a
+// report can hold.
+func (r *Recorder) Row(row Row) {
+	row.Key, row.Note = clip(row.Key), clip(row.Note)
+	r.ev.Rows = append(r.ev.Rows, row)
+}
+
+// maxText is how many runes of a text a report holds: twice the longest template of an
+// error, so that it cuts nothing that a probe has cut on purpose.
+const maxText = 400
+
+func clip(s string) string {
+	n := 0
+	for i := range s {
+		if n++; n > maxText {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
 
 // Evidence closes the record. It returns an error, with the evidence that says
 // what was tried, when not a single fact could be measured.
@@ -119,7 +137,7 @@ func (r *Recorder) index(name string) int {
 }
 
 func (r *Recorder) miss(name string, n Number) {
-	why := n.Why()
+	why := clip(n.Why())
 	next := Missing{Reason: why, Moot: n.kind == moot, Absent: n.kind == absent}
 	i := slices.IndexFunc(r.ev.Missing, func(m Missing) bool {
 		return m.Reason == why && m.Moot == next.Moot && m.Absent == next.Absent

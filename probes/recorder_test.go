@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/regpath/diagnose/probes"
 )
@@ -89,5 +90,24 @@ func TestRecorderWithoutFacts(t *testing.T) {
 	ev, err := rec.Evidence("here", 0)
 	if err == nil || !strings.Contains(err.Error(), "connection refused") || len(ev.Missing) != 1 {
 		t.Errorf("got %v and %+v, want an error with the reason, and the evidence of the attempt", err, ev)
+	}
+}
+
+// TestLongTexts: what comes from outside is cut to what a report can hold.
+func TestLongTexts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", 100_000)
+	r := probes.NewRecorder([]probes.FactDoc{{Name: "x"}, {Name: "y"}})
+	r.Set("x", probes.Known(1))
+	r.Row(probes.Row{Table: "t", Key: long, Note: long})
+	r.Miss(long, "y")
+	ev, err := r.Evidence("here", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{ev.Rows[0].Key, ev.Rows[0].Note, ev.Missing[0].Reason} {
+		if n := utf8.RuneCountInString(s); n > 401 || !strings.HasSuffix(s, "ä…") {
+			t.Errorf("a text of %d runes is left", n)
+		}
 	}
 }

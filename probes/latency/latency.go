@@ -54,8 +54,12 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 // reading is the document at one moment.
 type reading = source.Reading[source.Latency]
 
-// maxEndpoints bounds what a document may make the agent work on.
-const maxEndpoints = 64
+// What a document may make the agent work on; a service has a layer or two more than
+// the contract names.
+const (
+	maxEndpoints = 64
+	maxLayers    = 16
+)
 
 func (p *probe) read(ctx context.Context, rec *probes.Recorder) (r reading, err error) {
 	if err := p.api.Get(ctx, rec.Cost(), source.PathLatency, nil, &r.Doc); err != nil {
@@ -67,6 +71,11 @@ func (p *probe) read(ctx context.Context, rec *probes.Recorder) (r reading, err 
 		return r, errors.New("GET " + source.PathLatency + ": the document has no endpoints")
 	case len(r.Doc.Endpoints) > maxEndpoints:
 		return r, fmt.Errorf("GET %s: the document has more than %d endpoints", source.PathLatency, maxEndpoints)
+	}
+	for _, e := range r.Doc.Endpoints {
+		if len(e.Layers) > maxLayers {
+			return r, fmt.Errorf("GET %s: an endpoint has more than %d layers", source.PathLatency, maxLayers)
+		}
 	}
 	return r, nil
 }

@@ -119,3 +119,16 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestTooManyLayers: a document of nothing but layers is refused, not worked on.
+func TestTooManyLayers(t *testing.T) {
+	t.Parallel()
+	const layer = `{"layer":"x","calls":1,"busy_seconds":1},`
+	doc := strings.Replace(zero, `"layers":[`, `"layers":[`+strings.Repeat(layer, 60_000), 1)
+	begin := time.Now()
+	ev := check(t, doc)
+	probetest.WantMissing(t, ev, "check_rate", "more than 16 layers")
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
