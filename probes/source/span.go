@@ -120,7 +120,7 @@ func NoSpan(why string) Span { return Span{why: why, single: true} }
 // clock does where the target tells none or it jumped.
 func Between(first, second Sample) Span {
 	if first.Epoch != second.Epoch {
-		return Span{why: "counters were reset between the samples: the target restarted"}
+		return Span{why: "counters were reset between the samples: the target restarted, or several instances answer behind its address"}
 	}
 	took := second.Taken.Sub(first.Taken).Seconds()
 	a, ok := first.Now.Get()
