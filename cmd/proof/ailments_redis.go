@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,7 +33,7 @@ func redisTimeouts() []ailment {
 		ill("redis-slow-command", "a script of about 0.3 s, again and again", busily, busyScript(300*time.Millisecond, 100*time.Millisecond)),
 		ill("redis-slow-command", "a script of about 0.1 s, five times a second", busily, busyScript(100*time.Millisecond, 150*time.Millisecond)),
 		ill("redis-slow-command", "KEYS over a million keys", busily, manyKeys(1_000_000, 100*time.Millisecond)),
-		ill("redis-persistence-stall", "forks of 250 MB", busily, forks(250, 400*time.Millisecond)),
+		ill("redis-persistence-stall", "SAVE of 400 MB", busily, saves(400, 1500*time.Millisecond)),
 		ill("redis-persistence-stall", "SAVE of 250 MB", busily, saves(250, 600*time.Millisecond)),
 		ill("redis-persistence-stall", "SAVE of 100 MB", busily, saves(100, 300*time.Millisecond)),
 		ill("redis-maxclients", "a fifth of what is needed", lightly, limited(10)),
@@ -44,7 +43,7 @@ func redisTimeouts() []ailment {
 		ill("redis-pool-blocked", "half the load", asIn("healthy", 0.5), switched("redis-pool-blocked")),
 		ill("redis-pool-blocked", "a fifth of the load", lightly, switched("redis-pool-blocked")),
 		ill("redis-conn-churn", "killed ten times a second", lightly, kills(100*time.Millisecond)),
-		ill("redis-conn-churn", "killed five times a second", lightly, kills(200*time.Millisecond)),
+		ill("redis-conn-churn", "killed five times a second, a tenth of the load", asIn("healthy", 0.1), kills(200*time.Millisecond)),
 		ill("redis-conn-churn", "killed twenty times a second", lightly, kills(50*time.Millisecond)),
 	}
 }
@@ -123,32 +122,6 @@ func manyKeys(keys int, every time.Duration) func(context.Context, *patient) err
 			return err
 		}
 		again(p, every, func(ctx context.Context, c *redis.Client) { _ = c.Keys(ctx, "nobody:*").Err() })
-		return nil
-	}
-}
-
-// forks makes a server with so much data fork again and again: BGSAVE, whose
-// child is told to stop (SIGUSR1, which is no failed save) before it has written
-// much.
-func forks(megabytes int, every time.Duration) func(context.Context, *patient) error {
-	return func(ctx context.Context, p *patient) error {
-		pid, err := p.redisPid(ctx)
-		if err != nil {
-			return err
-		}
-		if err := stuff(ctx, p, megabytes*1000, 1000); err != nil {
-			return err
-		}
-		again(p, every, func(ctx context.Context, c *redis.Client) {
-			_ = c.BgSave(ctx).Err()
-			_ = pause(ctx, every/2)
-			children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-			for word := range strings.FieldsSeq(string(children)) {
-				if child, err := strconv.Atoi(word); err == nil {
-					_ = syscall.Kill(child, syscall.SIGUSR1)
-				}
-			}
-		})
 		return nil
 	}
 }

@@ -305,8 +305,11 @@ func (p *patient) shardPid(ctx context.Context, shard int) (int, error) {
 
 // freeze stops a process of the patient where it stands, until he is discharged.
 func (p *patient) freeze(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
 	p.later(func() error { return syscall.Kill(pid, syscall.SIGCONT) })
-	return syscall.Kill(pid, syscall.SIGSTOP)
+	return nil
 }
 
 // freezeShard stops a whole shard, its sessions before the postmaster.
@@ -324,7 +327,7 @@ func (p *patient) freezeShard(ctx context.Context, shard int) error {
 		if err != nil {
 			return fmt.Errorf("shard%d: list sessions: %w", shard, err)
 		}
-		if err := p.freeze(child); err != nil {
+		if err := p.freeze(child); err != nil && !errors.Is(err, syscall.ESRCH) { // a session may have ended since
 			return fmt.Errorf("shard%d: %w", shard, err)
 		}
 	}
