@@ -106,7 +106,8 @@ type probe struct {
 
 // Check implements probes.Probe. It asks every shard three times at each end of the
 // window, once more at an end at which sessions wait for locks, and once for a
-// sample of names; a console once at each end; the service once.
+// sample of names; a console once at each end; the service once, and once more where
+// a replica is behind.
 func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	rec := probes.NewRecorder(facts())
 	rec.Set("shards_configured", probes.Known(float64(len(p.dbs))))
@@ -125,7 +126,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	recordReach(rec, shards)
 	recordSessions(rec, shards)
 	recordLocks(rec, shards)
-	recordServers(rec, shards)
+	p.recordServers(ctx, rec, shards)
 	recordTables(rec, shards)
 	p.recordRouting(ctx, rec, shards)
 	recordQueues(rec, first, last, noSpan)

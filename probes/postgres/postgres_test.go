@@ -187,7 +187,7 @@ func TestServers(t *testing.T) {
 	a, b := well("shard0"), well("shard1")
 	set(a.last, "server", "rollbacks", "30", "deadlocks", "2", "sequence_ahead", "160", "read_only", "t", "sequence_used", "0.9")
 	for _, at := range []map[string][]source.Record{b.first, b.last} {
-		set(at, "server", "standby", "t", "own_lag", "7.5", "replicas", "1", "lag_seconds", "2", "lag_bytes", "4096")
+		set(at, "server", "standby", "t", "own_lag", "7.5", "replicas", "1", "lag_seconds", "0.2", "lag_bytes", "4096")
 	}
 	ev := check(t, "", nil, a, b)
 	for name, want := range map[string]float64{
@@ -375,4 +375,37 @@ func TestOneSample(t *testing.T) {
 		probetest.WantMissing(t, ev, name, "no time for a second sample")
 	}
 	probetest.Want(t, ev, "read_only", 0)
+}
+
+// TestDelayedReplica: a replica that is behind is a fault where look-ups go to it.
+func TestDelayedReplica(t *testing.T) {
+	t.Parallel()
+	f := func(lags, doc string) probes.Evidence {
+		t.Helper()
+		s := well("shard0")
+		for _, at := range []map[string][]source.Record{s.first, s.last} {
+			set(at, "server", "replicas", "2", "lag_seconds", "3600", "lag_bytes", "4096", "lags", lags)
+		}
+		checker := probetest.NewChecker(t, map[string]string{source.PathShards: doc, source.PathRoute: `{"shards":["shard0","shard0"]}`})
+		k := kind(checker.Source(t), []database{s}, nil)
+		p, err := k.New(shortest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, err := p.Check(t.Context())
+		probetest.Valid(t, k.Facts, ev, err)
+		if r := rowOf(ev, tableReplicas); r.Key != "shard0" || r.Value != 3600 {
+			t.Errorf("behind: got %+v", r)
+		}
+		return ev
+	}
+	const doc = `{"shards":[{"shard":"shard0","replica":{"address":"10.0.0.7:5432","lookups":9}}]}`
+	probetest.Want(t, f("10.0.0.7=3600 10.0.0.8=0", doc), "replay_lag_seconds", 3600)
+	probetest.Want(t, f("10.0.0.8=3600 10.0.0.7=0.01", doc), "replay_lag_seconds", 0.01)
+	probetest.WantMissing(t, f("10.0.0.7=3600 10.0.0.7=0", doc), "replay_lag_seconds", "cannot be told by the address")
+	probetest.WantMissing(t, f("local=3600 local=0", doc), "replay_lag_seconds", "cannot be told by the address")
+	probetest.Want(t, f("10.0.0.1=3600 10.0.0.2=40", doc), "replay_lag_seconds", 40) // behind another name
+	probetest.Want(t, f("10.0.0.1=3600", doc), "replay_lag_seconds", 3600)
+	probetest.Want(t, f("10.0.0.7=3600", `{"shards":[{"shard":"shard0"}]}`), "replay_lag_seconds", 0)
+	probetest.WantMissing(t, f("10.0.0.7=3600", "oops"), "replay_lag_seconds", "not a JSON object")
 }

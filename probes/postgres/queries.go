@@ -30,13 +30,14 @@ const serverQuery = `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAG
 	current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 		- coalesce(current_setting('reserved_connections', true)::int, 0) AS slots,
 	d.xact_commit AS commits, d.xact_rollback AS rollbacks, d.deadlocks,
-	r.replicas, r.lag_seconds, r.lag_bytes,
+	r.replicas, r.lag_seconds, r.lag_bytes, r.lags,
 	CASE WHEN pg_is_in_recovery() AND pg_last_wal_receive_lsn() IS DISTINCT FROM pg_last_wal_replay_lsn()
 		THEN extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END AS own_lag,
 	q.used AS sequence_used, q.ahead AS sequence_ahead
 	FROM pg_stat_database AS d, (
 		SELECT count(*) AS replicas, max(extract(epoch FROM replay_lag)) AS lag_seconds,
-			max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END, replay_lsn)) AS lag_bytes
+			max(pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END, replay_lsn)) AS lag_bytes,
+			string_agg(coalesce(host(client_addr), 'local') || '=' || coalesce(extract(epoch FROM replay_lag), 0), ' ') AS lags
 		FROM pg_stat_replication WHERE application_name <> 'pg_basebackup'
 	) AS r, (
 		SELECT max(v::float8 / seqmax) AS used, sum(v - t.n_tup_ins) AS ahead

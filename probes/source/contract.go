@@ -201,6 +201,7 @@ type Shard struct {
 
 // Replica is where the look-ups of a shard go.
 type Replica struct {
+	Address string        `json:"address"`
 	Lookups probes.Number `json:"lookups"`
 }
 
