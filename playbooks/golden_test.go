@@ -311,7 +311,7 @@ func TestVerdicts(t *testing.T) {
 		"live-bloom-lost-adds":               "cause-found bloom-lost-adds:high",
 		"live-bloom-missing":                 "cause-found bloom-missing:high",
 		"live-bot-flood":                     "cause-found bot-flood:low",
-		"live-traffic-surge":                 "cause-found traffic-surge:low",
+		"live-traffic-surge":                 "cause-found traffic-surge:high",
 		"live-well-hot-but-few":              "healthy",
 		"live-cache-negative-stale":          "cause-found cache-negative-stale:high",
 		"live-cache-penetration":             "cause-found cache-penetration:high",
