@@ -155,7 +155,7 @@ func (s sample) serving(r reader) probes.Number {
 	}
 	host, _, _ := net.SplitHostPort(r.address)
 	var of, all []float64
-	for _, field := range strings.Fields(s.server.Text("lags")) {
+	for field := range strings.FieldsSeq(s.server.Text("lags")) {
 		address, text, _ := strings.Cut(field, "=")
 		lag := probes.ParseNumber(text).Or(0)
 		all = append(all, lag)
