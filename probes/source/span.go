@@ -61,6 +61,10 @@ func Windowed(probe func(window time.Duration) probes.Probe) func(decode func(an
 	}
 }
 
+// hasty is the least window of a check that stood by and whose evidence is wanted at
+// once: the alert is there, and a report is to be, too, in a second or little more.
+const hasty = time.Second
+
 // Wait waits for the window between two samples, which ctx may say otherwise (see
 // [probes.WithWindow] and [probes.Standby]), or for less when the deadline of ctx
 // leaves less. It returns an error, at once, when not even MinWindow is left, and
@@ -86,7 +90,7 @@ func Wait(ctx context.Context, window time.Duration) error {
 			return nil
 		case <-wanted:
 			wanted = nil
-			timer.Reset(max(0, min(own, window)-time.Since(begun))) // a shorter one would tell less
+			timer.Reset(max(0, min(own, window, hasty)-time.Since(begun))) // a shorter one would tell less
 		case <-ctx.Done():
 			return fmt.Errorf("no second sample: %w", ctx.Err())
 		}
