@@ -322,6 +322,7 @@ func TestVerdicts(t *testing.T) {
 		"live-redis-maxclients":              "cause-found redis-maxclients:low",
 		"live-redis-oom":                     "cause-found redis-oom:high",
 		"live-redis-oom-evicts":              "cause-found redis-oom:medium >redis-eviction:medium",
+		"live-redis-persistence-stall-unmet": "cause-found redis-persistence-stall:medium",
 		"live-redis-persistence-stall":       "cause-found redis-persistence-stall:high",
 		"live-redis-pool-blocked":            "cause-found redis-pool-blocked:high",
 		"live-redis-pool-embedded":           "cause-found redis-pool-too-small:high",
