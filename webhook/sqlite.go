@@ -25,6 +25,11 @@ func openSQLite(ctx context.Context, s *store, path string) error {
 	s.name = path
 	// Alerts may hold what is nobody else's business. SQLite gives its side
 	// files the permissions of the file itself.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("open store: %s is a folder, a device or the like: want the path of a file", path)
+	} else if err == nil && info.Size() > 0 && checkHeader(path) != nil {
+		return fmt.Errorf("open store: %s is damaged or not the store of an agent: is the path right? If it is, move the file away and start again", path)
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("open store: %w (the folder must exist and be writable)", err)

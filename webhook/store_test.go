@@ -111,6 +111,11 @@ func TestOpenFaults(t *testing.T) {
 		{"not a database", func(t *testing.T, path string) {
 			write(t, path, strings.Repeat("this is no database ", 1000))
 		}, "is damaged"},
+		{"a device", func(t *testing.T, path string) {
+			if err := os.Symlink(os.DevNull, path); err != nil {
+				t.Fatal(err)
+			}
+		}, "a device"},
 		{"torn in the middle", func(t *testing.T, path string) {
 			in := openInboxAt(t, path, Options{})
 			wantPost(t, newHandler(in), "32-60-alerts.json", Opened)
@@ -143,7 +148,7 @@ func TestOpenFaults(t *testing.T) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
 			}
-		}, "is a directory"},
+		}, "is a folder"},
 		{"damaged lock", func(t *testing.T, path string) {
 			write(t, path+".lock", strings.Repeat("no lock ", 1000))
 		}, "remove "},

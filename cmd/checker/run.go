@@ -151,6 +151,9 @@ func (f *flags) options(logger *slog.Logger) (local.Options, error) {
 	if err := f.addresses(o.Redis.Address); err != nil {
 		return o, err
 	}
+	if info, err := os.Stat(f.Snapshot); f.Snapshot != "" && err == nil && !info.Mode().IsRegular() {
+		return o, fmt.Errorf("--filter-snapshot: %s is a folder, a device or the like: want the name of a file", f.Snapshot)
+	}
 	if f.redisPasswordFile != "" {
 		if f.redis == "" {
 			return o, errors.New("--redis-password-file needs --redis")

@@ -123,6 +123,7 @@ func TestRefuses(t *testing.T) {
 	f("--name-punctuation _a", nil, exitUsage, "U+0061 is no punctuation")
 	f("--gate", nil, exitUsage, "guard, which is off")
 	f("--guard --trusted-proxy nobody", nil, exitUsage, "--trusted-proxy")
+	f("--filter-snapshot "+os.DevNull, nil, exitUsage, "want the name of a file")
 	f("--guard --guard-secret-file "+password, nil, exitUsage, "secret of the guard has 6 bytes")
 	f("--cool-down -1s", nil, exitUsage, "cool-down")
 	f("--machine 5000", nil, exitUsage, "machine number")

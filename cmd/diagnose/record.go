@@ -18,8 +18,12 @@ type recording struct {
 }
 
 func newRecording(path string) (*recording, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, fmt.Errorf("record: %s is a folder: want the name of a file", path)
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		// The recording would take the place of a device, too.
+		return nil, fmt.Errorf("record: %s is a folder, a device or the like: want the name of a file", path)
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // the link stays
 	}
 	// Reports quote names of users: CreateTemp makes the file the owner's alone.
 	file, err := os.CreateTemp(filepath.Dir(path), ".diagnose-*")
