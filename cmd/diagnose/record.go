@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -28,7 +29,10 @@ func newRecording(path string) (*recording, error) {
 	// Reports quote names of users: CreateTemp makes the file the owner's alone.
 	file, err := os.CreateTemp(filepath.Dir(path), ".diagnose-*")
 	if err != nil {
-		return nil, fmt.Errorf("record: %w", err)
+		if cause, ok := errors.AsType[*fs.PathError](err); ok { // it names a file that nobody has asked for
+			err = cause.Err
+		}
+		return nil, fmt.Errorf("record: write to the folder of %s: %w", path, err)
 	}
 	return &recording{file: file, path: path}, nil
 }
