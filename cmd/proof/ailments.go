@@ -190,7 +190,7 @@ func wellVariants() []ailment {
 		well("a promotion that is served", asIn("promotion", 0.5), nil),
 		well("a tenth of the load", asIn("healthy", 0.1), nil),
 		well("a filter that is nearly full", filterFor(21_500), nil),
-		well("a cold start", func(pl *plan) { pl.warm = time.Second }, func(ctx context.Context, p *patient) error {
+		well("a cold start", func(pl *plan) { pl.warm, pl.sick = time.Second, 10*time.Second }, func(ctx context.Context, p *patient) error {
 			_, err := p.command(ctx, "flushall")
 			return err
 		}),
