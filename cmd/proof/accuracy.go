@@ -67,7 +67,7 @@ It fails if a cause that was not injected is named, or too few are found.`
 	fs.IntVar(&a.parallel, "parallel", 2, "how many cases of light load may run at the same time; each of the others has the machine for itself")
 	fs.DurationVar(&a.sample, "sample", 0, "stop after this long and judge what was run (default everything)")
 	fs.Uint64Var(&a.seed, "seed", uint64(time.Now().UnixNano()), "order of the runs")
-	fs.Float64Var(&a.minTop1, "min-top1", 1, "share of the runs that must name the injected cause; the others must be inconclusive")
+	fs.Float64Var(&a.minTop1, "min-top1", 0.97, "share of the runs that must name the injected cause; the others must be inconclusive")
 	fs.StringVar(&a.record, "record", "", "folder to keep every report in")
 	fs.StringSliceVar(&a.only, "only", nil, "cases to run, by the beginning of their names (default all)")
 	fs.BoolVar(&a.list, "list", false, "list the cases instead")

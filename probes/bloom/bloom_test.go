@@ -228,8 +228,8 @@ func TestPositives(t *testing.T) {
 	}
 }
 
-// Which kind of names stands out is told by its share, not by its size, and never
-// from a handful.
+// Which kind of names stands out is told by its share against that of all others, not by
+// its size, and never from a handful.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	const one = `{"sampled":1000,"missing":31,"latest":{"sampled":100,"missing":60},"groups":[
@@ -249,6 +249,17 @@ func TestGroups(t *testing.T) {
 	if first < 0 || ev.Rows[first].Key != "writer machine 3" || ev.Rows[first].Value != 80 {
 		t.Errorf("rows: got %+v, want machine 3 first among the groups", ev.Rows)
 	}
+
+	// The writer is at fault; more of the punctuated names are missing only because more of
+	// them are his.
+	const mixed = `{"sampled":1000,"missing":22,"groups":[
+		{"by":"characters","group":"punctuation","sampled":131,"missing":121,"known_after":0},
+		{"by":"characters","group":"digits","sampled":1368,"missing":348,"known_after":0},
+		{"by":"writer","group":"machine 0","sampled":533,"missing":476,"known_after":0},
+		{"by":"writer","group":"before this service","sampled":978,"missing":0,"known_after":0}]}`
+	ev = check(t, checker(t, healthyDoc, mixed, tester(0, nil)))
+	probetest.Want(t, ev, "group_tested", 533)
+	probetest.Want(t, ev, "others_missing_share", 0)
 
 	const alike = `{"sampled":1000,"missing":3,"groups":[{"by":"writer","group":"a","sampled":1000,"missing":3,"known_after":500}]}`
 	ev = check(t, checker(t, healthyDoc, alike, tester(0, nil)))

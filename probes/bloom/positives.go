@@ -131,8 +131,9 @@ func compareGroups(docs []source.NameGroup) (groups []nameGroup) {
 		g.others = lacking.Over(rest.AtLeast(minGroup, "all names that could be tested are of one kind"), "").Clamp(0, 1)
 		groups = append(groups, g)
 	}
-	slices.SortStableFunc(groups, func(a, b nameGroup) int {
-		return cmp.Or(cmp.Compare(b.share.Or(-1), a.share.Or(-1)), cmp.Compare(a.others.Or(2), b.others.Or(2)))
-	})
+	// By how much: a kind of which more is missing may only have more of the kind that it
+	// is about, as punctuation among the latest names.
+	stands := func(g nameGroup) float64 { return g.share.Or(0) - g.others.Or(1) }
+	slices.SortStableFunc(groups, func(a, b nameGroup) int { return cmp.Compare(stands(b), stands(a)) })
 	return groups
 }
