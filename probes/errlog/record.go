@@ -2,6 +2,7 @@ package errlog
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
@@ -12,14 +13,28 @@ var codeFacts = []struct{ fact, code string }{
 	{"read_only_errors", "25006"}, {"conflict_errors", "23505"}, {"slot_errors", "53300"}, {"pooler_errors", "08P01"},
 }
 
+// statementClasses are the classes of SQLSTATE with which a server refuses a
+// statement for what it says: a feature, data, a constraint, a transaction's
+// state, a prepared statement's name, syntax or access. It runs, other than with
+// those of a connection, of resources, or of an operator (08, 53, 57, 58).
+var statementClasses = []string{"0A", "22", "23", "25", "26", "42"}
+
+// refusesStatement says whether a shard's server answered, and refused.
+func (g groupKey) refusesStatement() bool {
+	return g.layer == "shard" && len(g.code) == 5 && slices.Contains(statementClasses, g.code[:2])
+}
+
 // record records what follows from the errors alone.
 func (v *view) record(rec *probes.Recorder) {
 	rec.Set("errors", probes.Known(float64(v.total)))
 	rec.Set("errors_rate", v.rate())
 	rec.Set("baseline_rate", v.baseline())
 	rec.Set("groups", probes.Known(float64(len(v.kinds))))
-	var redis, shard, other int
+	var redis, shard, refused, other int
 	for _, k := range v.kinds {
+		if k.template.group.refusesStatement() {
+			refused += k.latest
+		}
 		switch {
 		case k.template.group.layer == "redis":
 			redis += k.latest
@@ -31,6 +46,7 @@ func (v *view) record(rec *probes.Recorder) {
 	}
 	rec.Set("redis_errors", probes.Known(float64(redis)))
 	rec.Set("shard_errors", probes.Known(float64(shard)))
+	rec.Set("refused_statement_errors", probes.Known(float64(refused)))
 	rec.Set("other_errors", probes.Known(float64(other)))
 	for _, c := range codeFacts {
 		n := 0
