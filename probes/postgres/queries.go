@@ -51,17 +51,21 @@ const serverQuery = `SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAG
 // slots. Those in this one are here, but for the agent's own: one server may hold
 // several shards, and what others do on it is theirs. The service's have its role and
 // are none of the tools that come with Postgres, which call themselves psql and pg_….
-const sessionsQuery = `SELECT coalesce(application_name, '') AS client, coalesce(state, '') AS state,
+// Beyond the fifty names with most sessions (a name for each pod, say) the name is NULL,
+// so that the answer is short and every session is in it.
+const sessionsQuery = `SELECT CASE WHEN place <= 50 THEN name END AS client, coalesce(state, '') AS state,
 	coalesce(datname = current_database(), false) AND pid <> pg_backend_pid() AS here,
-	coalesce(datname = current_database() AND usesysid IN ` + serviceRoles + ` AND application_name !~ '^(psql$|pg_)', false)
+	coalesce(datname = current_database() AND usesysid IN ` + serviceRoles + ` AND name !~ '^(psql$|pg_)', false)
 		AND pid <> pg_backend_pid() AS service,
 	coalesce(wait_event_type, '') AS wait, count(*) AS n,
 	max(extract(epoch FROM clock_timestamp() - state_change)) AS state_age,
 	max(extract(epoch FROM clock_timestamp() - xact_start)) AS transaction_age,
 	count(*) FILTER (WHERE clock_timestamp() - state_change >= interval '5 s') AS stale,
 	count(*) FILTER (WHERE clock_timestamp() - query_start >= interval '1 s') AS slow
-	FROM pg_stat_activity WHERE backend_type = 'client backend'
-	GROUP BY client, state, here, service, wait ORDER BY n DESC LIMIT 200`
+	FROM (SELECT *, dense_rank() OVER (ORDER BY named DESC, name) AS place FROM (
+		SELECT *, coalesce(application_name, '') AS name, count(*) OVER (PARTITION BY coalesce(application_name, '')) AS named
+		FROM pg_stat_activity WHERE backend_type = 'client backend') AS clients) AS places
+	GROUP BY client, state, here, service, wait ORDER BY n DESC`
 
 // locksQuery lists the sessions in this database that wait for a lock, with those they wait for, and
 // these. pg_blocking_pids takes the lock manager for a moment, so it is asked for

@@ -142,6 +142,19 @@ func TestRealServer(t *testing.T) {
 		probetest.Want(t, ev, "read_only", 0)
 	})
 
+	t.Run("a name for each of many clients", func(t *testing.T) {
+		var conns []*pgx.Conn
+		for i := range 65 {
+			conns = append(conns, connect(t, server.Addr, "postgres", fmt.Sprintf("application_name=pod-%d", max(i, 2))))
+		}
+		ev := measure(t, nil, []*source.Postgres{least}, nil)
+		probetest.Want(t, ev, "sessions", 67)
+		probetest.Want(t, ev, "top_client_share", 3.0/67)
+		for _, conn := range conns {
+			_ = conn.Close(context.WithoutCancel(t.Context()))
+		}
+	})
+
 	t.Run("a held transaction", func(t *testing.T) {
 		holder, waiter := connect(t, server.Addr, "postgres", "application_name=holder"), connect(t, server.Addr, "postgres", "application_name=app")
 		exec(t, holder, "BEGIN", "INSERT INTO names_01 VALUES ('hot')")

@@ -123,8 +123,11 @@ func recordClients(rec *probes.Recorder, s shard, full probes.Number) probes.Num
 	total := 0.0
 	for _, r := range s.last.sessions {
 		n := r.Number("n").Or(0)
-		counts[r.Text("client")] += n
 		total += n
+		// The sessions of the many that have few have no name.
+		if _, named := r["client"]; named {
+			counts[r.Text("client")] += n
+		}
 	}
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
