@@ -28,7 +28,7 @@ var factNames = map[string]string{
 		command_seconds errors_rate error_ratio pool_size pool_in_use pool_idle pool_pending pool_in_use_ratio
 		pool_pending_min pool_idle_max pool_waits_rate pool_wait_seconds pool_timeouts_rate pool_acquires_rate pool_turnover_rate
 		pool_hold_seconds`,
-	"shards": `shards_total unreachable ping_seconds failing requests_rate max_share max_share_over_even latency_max_seconds
+	"shards": `shards_total unreachable ping_seconds failing requests_rate max_share max_share_over_even max_share_z_score latency_max_seconds
 		latency_median_seconds latency_skew error_ratio top_key_share top_key_excess_share pool_in_use_ratio pool_pending
 		pool_pending_worst pool_timeouts_rate pool_turnover_rate pool_wait_seconds pools_full pools_stuck
 		replica_lookups_rate`,

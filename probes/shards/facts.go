@@ -16,6 +16,7 @@ func facts() []probes.FactDoc {
 		{Name: "requests_rate", Unit: probes.PerSecond, Help: "Requests of the service to all shards per second over the window."},
 		{Name: "max_share", Unit: probes.Ratio, Help: "Share of the requests that went to the busiest shard over the window; missing below 200 requests."},
 		{Name: "max_share_over_even", Help: "max_share divided by an even share: 1 is even; missing below 200 requests.", Expected: "<= 1.5"},
+		{Name: "max_share_z_score", Help: "By how many standard errors the requests to the busiest shard are more than an even share e over the window, were they chance: (n - e)/√e (Poisson); missing below 200 requests.", Expected: "< 5"},
 		{Name: "latency_max_seconds", Unit: probes.Seconds, Help: "Mean time of a request on the slowest shard, waiting for a connection included, over the window; shards with fewer than 20 requests are left out.", Expected: "< 0.05"},
 		{Name: "latency_median_seconds", Unit: probes.Seconds, Help: "Median over the other shards of their mean time of a request."},
 		{Name: "latency_skew", Help: "latency_max_seconds divided by latency_median_seconds: 1 is even.", Expected: "< 3"},

@@ -2,6 +2,7 @@ package shards
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/regpath/diagnose/probes"
@@ -99,8 +100,19 @@ func recordLoads(rec *probes.Recorder, loads []load, span source.Span) {
 	rec.Set("error_ratio", failed.Over(requests, "no requests in the window").Clamp(0, 1))
 	share := busiest(loads).share
 	rec.Set("max_share", share)
+	rec.Set("max_share_z_score", zScore(share, requests, count))
 	rec.Set("max_share_over_even", share.Times(count))
 	recordLatency(rec, loads)
+}
+
+// zScore is by how many standard errors a share of requests is above an even one.
+// As many as come to a shard by chance, by as many they vary, squared (Poisson).
+func zScore(share, requests, shards probes.Number) probes.Number {
+	even, ok := requests.Over(shards, "no shards").Get()
+	if !ok {
+		return share
+	}
+	return share.Times(requests).Minus(probes.Known(even)).Over(probes.Known(math.Sqrt(even)), "no requests in the window")
 }
 
 // recordLatency records the slowest shard against the others.

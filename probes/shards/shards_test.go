@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -112,7 +113,7 @@ func TestEven(t *testing.T) {
 	end := sample{now: "2026-11-30T16:00:00.5Z", requests: []int{1100, 1100, 1100, 1100}, busy: []float64{0.1, 0.1, 0.2, 0.1}, inUse: []int{1, 2, 0, 0}}
 	ev := check(t, nil, start.doc(), end.doc())
 	for name, want := range map[string]float64{
-		"shards_total": 4, "failing": 0, "requests_rate": 800, "max_share": 0.25, "max_share_over_even": 1, "error_ratio": 0,
+		"shards_total": 4, "failing": 0, "requests_rate": 800, "max_share": 0.25, "max_share_over_even": 1, "max_share_z_score": 0, "error_ratio": 0,
 		"latency_max_seconds": 0.002, "latency_median_seconds": 0.001, "latency_skew": 2,
 		"pool_in_use_ratio": 0, "pool_pending": 0, "pool_pending_worst": 0, "pool_timeouts_rate": 0, "pool_turnover_rate": 25,
 	} {
@@ -136,7 +137,7 @@ func TestHotName(t *testing.T) {
 	b.keys = map[int]string{1: `{"total":2,"keys":[{"key":"cat","count":2,"error":0}]}`, 0: `{"total":300,"keys":[{"key":"dog","count":19,"error":1},{"key":"eve","count":14,"error":0}]}`}
 	ev := check(t, nil, a.doc(), b.doc())
 	for name, want := range map[string]float64{
-		"max_share": 0.7, "max_share_over_even": 2.8, "latency_max_seconds": 0.01, "latency_median_seconds": 0.001, "latency_skew": 10,
+		"max_share": 0.7, "max_share_over_even": 2.8, "max_share_z_score": 1.8 * math.Sqrt(250), "latency_max_seconds": 0.01, "latency_median_seconds": 0.001, "latency_skew": 10,
 		"top_key_share": 0.6, "top_key_excess_share": 0.6 / (1 - 1/2.8),
 		"pool_in_use_ratio": 1, "pool_pending": 5, "pool_pending_worst": 5, "pool_turnover_rate": 175, "pools_full": 1, "pools_stuck": 0,
 	} {
