@@ -66,8 +66,11 @@ func weighAll(p *Playbook, s *sights) *court {
 		c.byID[h.ID] = t
 	}
 	for _, t := range c.trials {
-		for _, id := range t.h.Explains {
-			child := c.byID[id]
+		for _, e := range t.h.Explains {
+			if e.refuted(s) {
+				continue
+			}
+			child := c.byID[e.ID]
 			switch t.state {
 			case matched:
 				if !t.paler(child) {
@@ -177,6 +180,11 @@ func (t *trial) refute(c Clause, condition string, s *sights) {
 	t.refutation = c.Words.fillOr(condition, s)
 }
 
+// refuted says that a cause is known not to have the effect this time.
+func (e Effect) refuted(s *sights) bool {
+	return e.When != nil && e.When.holds(s) == no && !e.When.byAbsence(s)
+}
+
 // inDoubt says that a matched cause may follow from one that is undecided.
 func (t *trial) inDoubt() bool { return len(t.parents) == 0 && len(t.doubters) > 0 }
 
@@ -265,9 +273,9 @@ func (c *court) matched() []Cause {
 		case t.note:
 			cause.Role = Note
 		}
-		for _, id := range t.h.Explains {
-			if child := c.byID[id]; child.state == matched && slices.Contains(child.parents, t) {
-				cause.Explains = append(cause.Explains, id)
+		for _, e := range t.h.Explains {
+			if child := c.byID[e.ID]; child.state == matched && slices.Contains(child.parents, t) {
+				cause.Explains = append(cause.Explains, e.ID)
 			}
 		}
 		causes = append(causes, cause)

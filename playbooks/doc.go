@@ -66,7 +66,11 @@
 //
 // A matched cause that another matched cause explains is a consequence. One
 // that no matched cause explains is a root, unless an undecided cause would
-// explain it: then it is listed, at confidence low, but it proves nothing.
+// explain it: then it is listed, at confidence low, but it proves nothing. What
+// explains it only under a condition does not where that is known not to hold:
+//
+//	explains: [redis-pool-too-small, {cause: shard-down, when: shards.unreachable == 0}]
+//
 // A cause that would be low even if all that was not measured spoke for it
 // explains none that is surer: both stand beside each other.
 //

@@ -127,6 +127,36 @@ func TestCausesAndConfidence(t *testing.T) {
 	f("inconclusive", saw("a", "x", 1.0, "y", 1.0), saw("b", "x", 1.0, "y", 1.0, "z", 0.0), saw("b", "x", 1.0, "y", 1.0, "z", 0.0))
 }
 
+// TestEffectUnderACondition: an effect that is known not to come is a root of its
+// own, and in doubt of nobody; one of which that is not known follows.
+func TestEffectUnderACondition(t *testing.T) {
+	p := load(t, smallCatalog(), strings.Replace(small, "explains: [shallow]", "explains: [{cause: shallow, when: a.z > 10}]", 1))
+	f := func(want string, ms ...playbooks.Measurement) {
+		t.Helper()
+		if got := outline(playbooks.Judge(p, ms)); got != want {
+			t.Errorf("%+v: got %q, want %q", ms, got, want)
+		}
+	}
+	f("cause-found deep:high >shallow:high", saw("a", "x", 11.0, "y", 11.0, "z", 11.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0))
+	f("cause-found shallow:high deep:high", saw("a", "x", 11.0, "y", 11.0, "z", 1.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0))
+	f("cause-found deep:high >shallow:high", saw("a", "x", 11.0, "y", 11.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0))
+	f("inconclusive ?shallow:low", saw("a", "y", 11.0, "z", 11.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0))
+	f("cause-found shallow:high", saw("a", "y", 11.0, "z", 1.0), saw("b", "x", 11.0, "y", 11.0, "z", 0.0))
+
+	for bad, want := range map[string]string{
+		"{cause: shalow, when: a.z > 10}":   `causes[0].explains[0].cause: unknown cause "shalow"; expected one of deep, shallow; did you mean "shallow"?`,
+		"{when: a.z > 10}":                  "causes[0].explains[0].cause: missing",
+		"{cause: shallow}":                  "causes[0].explains[0].when: missing",
+		"{cause: shallow, when: a.zz > 10}": "causes[0].explains[0].when: ",
+		"[shallow]":                         "causes[0].explains[0]: ",
+	} {
+		_, err := playbooks.Load(smallCatalog(), playbooks.File{Name: "one.yaml", Data: []byte(strings.Replace(small, "explains: [shallow]", "explains: ["+bad+"]", 1))})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", bad, err, want)
+		}
+	}
+}
+
 // TestPaleCauseExplainsNothingSurer: what was measured makes deep unlikely, which
 // is not the same as what was not.
 func TestPaleCauseExplainsNothingSurer(t *testing.T) {

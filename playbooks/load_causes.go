@@ -28,8 +28,8 @@ func (l *loader) causes(entries []entry, p *Playbook) {
 	}
 	for i, f := range files {
 		l.turn(entries[i].sheet)
-		for j, t := range f.Explains {
-			l.reference(t, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), "cause", ids)
+		for j, n := range f.Explains {
+			p.Causes[i].Explains = append(p.Causes[i].Explains, l.effect(n, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), ids))
 		}
 		if f.MistakenFor != nil {
 			l.lookalikes(f.MistakenFor, entries[i].path+".mistaken_for", p.Causes[i], ids)
@@ -71,9 +71,6 @@ func (l *loader) cause(n *yaml.Node, f causeFile, path string) *Hypothesis {
 	for i, n := range f.Signals {
 		h.Signals = append(h.Signals, l.signal(n, fmt.Sprintf("%s.signals[%d]", path, i)))
 	}
-	for _, t := range f.Explains {
-		h.Explains = append(h.Explains, t.Value)
-	}
 	for i, n := range f.Limits {
 		h.Limits = append(h.Limits, l.limit(n, fmt.Sprintf("%s.limits[%d]", path, i)))
 	}
@@ -114,6 +111,27 @@ func (l *loader) when(n *yaml.Node, path string) Clause {
 	var f whenFile
 	l.decode(n, reflect.ValueOf(&f).Elem(), path)
 	return l.clause(n, f.When, f.Else, path, ".else")
+}
+
+// effect reads a cause that follows, always or when a condition holds.
+func (l *loader) effect(n *yaml.Node, path string, ids []string) (e Effect) {
+	var id text
+	if n.Kind != yaml.MappingNode {
+		l.decode(n, reflect.ValueOf(&id).Elem(), path)
+	} else {
+		var f effectFile
+		l.decode(n, reflect.ValueOf(&f).Elem(), path)
+		if l.required(n, f.When, path+".when") != "" {
+			e.When = l.firm(f.When, path+".when", "")
+		}
+		l.required(n, f.Cause, path+".cause")
+		id, path = f.Cause, path+".cause"
+	}
+	if id.set() {
+		l.reference(id, path, "cause", ids)
+		e.ID = id.Value
+	}
+	return e
 }
 
 // against reads a condition that refutes, with or without words.
@@ -212,16 +230,16 @@ func (l *loader) cycles(entries []entry, files []causeFile, causes []*Hypothesis
 	visit = func(i int) {
 		state[i] = onPath
 		trail = append(trail, causes[i].ID)
-		for j, t := range files[i].Explains {
-			next := slices.IndexFunc(causes, func(h *Hypothesis) bool { return h.ID == t.Value })
+		for j, e := range causes[i].Explains {
+			next := slices.IndexFunc(causes, func(h *Hypothesis) bool { return h.ID == e.ID })
 			switch {
 			case next < 0:
 			case state[next] == fresh:
 				visit(next)
 			case state[next] == onPath:
-				circle := append(slices.Clone(trail[slices.Index(trail, t.Value):]), t.Value)
+				circle := append(slices.Clone(trail[slices.Index(trail, e.ID):]), e.ID)
 				l.turn(entries[i].sheet)
-				l.add(t.node, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), "causes explain each other in a circle: "+strings.Join(circle, ", "), "a chain that ends")
+				l.add(files[i].Explains[j], fmt.Sprintf("%s.explains[%d]", entries[i].path, j), "causes explain each other in a circle: "+strings.Join(circle, ", "), "a chain that ends")
 			}
 		}
 		trail = trail[:len(trail)-1]

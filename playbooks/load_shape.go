@@ -43,7 +43,7 @@ type (
 		Signals  []*yaml.Node `yaml:"signals"`
 		Against  []*yaml.Node `yaml:"against"`
 		Limits   []*yaml.Node `yaml:"limits"`
-		Explains []text       `yaml:"explains"`
+		Explains []*yaml.Node `yaml:"explains"`
 		Actions  []text       `yaml:"actions"`
 		Lasting  []text       `yaml:"lasting"`
 		About    text         `yaml:"about"`
@@ -60,6 +60,11 @@ type (
 	againstFile struct {
 		When    text `yaml:"when"`
 		Because text `yaml:"because"`
+	}
+	// An effect is a text, the cause, or one of these.
+	effectFile struct {
+		Cause text `yaml:"cause"`
+		When  text `yaml:"when"`
 	}
 	remarkFile struct {
 		When text `yaml:"when"`

@@ -122,8 +122,11 @@ func explains(h *Hypothesis) string {
 		return ""
 	}
 	links := make([]string, len(h.Explains))
-	for i, id := range h.Explains {
-		links[i] = fmt.Sprintf("[%s](#%s)", id, id)
+	for i, e := range h.Explains {
+		links[i] = fmt.Sprintf("[%s](#%s)", e.ID, e.ID)
+		if e.When != nil {
+			links[i] += " (when " + code(e.When.Text) + ")"
+		}
 	}
 	return " Explains " + joinWords(links) + ", which then need no cause of their own."
 }

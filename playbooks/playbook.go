@@ -82,8 +82,8 @@ type Hypothesis struct {
 	Against []Clause
 	// Limits hold the confidence down.
 	Limits []Limit
-	// Explains holds the ids of the causes that follow from this one.
-	Explains []string
+	// Explains holds the causes that follow from this one.
+	Explains []Effect
 	// Actions say what to do now, most urgent first; one that comes to nothing is
 	// left out.
 	Actions []*Template
@@ -96,6 +96,14 @@ type Hypothesis struct {
 	Source string
 
 	place string // file:line
+}
+
+// Effect is a cause that follows from another one.
+type Effect struct {
+	ID string
+	// When is nil where it always does. It does not where the condition is known
+	// not to hold: then both stand side by side.
+	When *Condition
 }
 
 // Lookalike is another cause that a cause is mistaken for.
