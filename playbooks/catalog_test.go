@@ -29,19 +29,19 @@ var factNames = map[string]string{
 		pool_pending_min pool_idle_max pool_waits_rate pool_wait_seconds pool_timeouts_rate pool_acquires_rate pool_turnover_rate
 		pool_hold_seconds`,
 	"shards": `shards_total unreachable ping_seconds failing requests_rate max_share max_share_over_even max_share_z_score latency_max_seconds
-		latency_median_seconds latency_skew error_ratio top_key_share top_key_excess_share pool_in_use_ratio pool_pending
+		latency_median_seconds latency_skew error_ratio top_key_share top_key_excess_share top_keys_excess_share pool_in_use_ratio pool_pending
 		pool_pending_worst pool_timeouts_rate pool_turnover_rate pool_wait_seconds pools_full pools_stuck
 		replica_lookups_rate`,
 	"postgres": `shards_configured shards_asked slots_refused sessions sessions_limit sessions_ratio
 		top_client_share lock_waiters shards_locked blocker_seconds blocker_idle idle_transactions
-		idle_transaction_seconds transaction_seconds busy_sessions slow_statements commits_rate rollbacks_rate
+		idle_transaction_seconds transaction_seconds busy_sessions slow_statements service_idle_sessions commits_rate rollbacks_rate
 		deadlocks read_only standbys replicas replay_lag_seconds replay_lag_bytes
 		sequence_used_ratio sequence_burn_rate inserts_rate failed_inserts_rate dead_rows_ratio unindexed_tables
 		table_scans table_scan_rows table_scan_share names_routed names_misplaced routing_differs
 		bouncers_configured bouncer_waiting bouncer_wait_seconds bouncer_servers`,
 	"errlog": `errors_rate baseline_rate errors groups new_groups new_errors new_errors_share redis_errors shard_errors
 		other_errors id_conflict_errors bypass_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors
-		change_tied change_of_behaviour seconds_since_recent_change read_only_errors conflict_errors slot_errors pooler_errors refused_statement_errors`,
+		change_tied change_of_behaviour seconds_since_recent_change read_only_errors conflict_errors slot_errors pooler_errors shard_refusals`,
 	"clock":       `offset_seconds ids_rate ids_behind_seconds ids_refused_rate ids_waits_rate ids_spare_rate`,
 	"consistency": `names_compared latest_compared redis_asked redis_free local_asked local_free released released_too_early`,
 	"traffic": `checks_rate registrations_rate baseline_seconds baseline_checks_rate baseline_registrations_rate

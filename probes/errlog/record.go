@@ -13,15 +13,15 @@ var codeFacts = []struct{ fact, code string }{
 	{"read_only_errors", "25006"}, {"conflict_errors", "23505"}, {"slot_errors", "53300"}, {"pooler_errors", "08P01"},
 }
 
-// statementClasses are the classes of SQLSTATE with which a server refuses a
-// statement for what it says: a feature, data, a constraint, a transaction's
-// state, a prepared statement's name, syntax or access. It runs, other than with
-// those of a connection, of resources, or of an operator (08, 53, 57, 58).
-var statementClasses = []string{"0A", "22", "23", "25", "26", "42"}
+// refusalClasses are the classes of SQLSTATE with which a server that runs refuses
+// what it is sent: a feature, data, a constraint, a transaction's state, a prepared
+// statement's name, a login, syntax or access; other than those of a connection,
+// of resources or of an operator (08, 53, 57, 58).
+var refusalClasses = []string{"0A", "22", "23", "25", "26", "28", "42"}
 
-// refusesStatement says whether a shard's server answered, and refused.
-func (g groupKey) refusesStatement() bool {
-	return g.layer == "shard" && len(g.code) == 5 && slices.Contains(statementClasses, g.code[:2])
+// refusal says whether a shard's server answered, and refused.
+func (g groupKey) refusal() bool {
+	return g.layer == "shard" && len(g.code) == 5 && slices.Contains(refusalClasses, g.code[:2])
 }
 
 // record records what follows from the errors alone.
@@ -32,7 +32,7 @@ func (v *view) record(rec *probes.Recorder) {
 	rec.Set("groups", probes.Known(float64(len(v.kinds))))
 	var redis, shard, refused, other int
 	for _, k := range v.kinds {
-		if k.template.group.refusesStatement() {
+		if k.template.group.refusal() {
 			refused += k.latest
 		}
 		switch {
@@ -46,7 +46,7 @@ func (v *view) record(rec *probes.Recorder) {
 	}
 	rec.Set("redis_errors", probes.Known(float64(redis)))
 	rec.Set("shard_errors", probes.Known(float64(shard)))
-	rec.Set("refused_statement_errors", probes.Known(float64(refused)))
+	rec.Set("shard_refusals", probes.Known(float64(refused)))
 	rec.Set("other_errors", probes.Known(float64(other)))
 	for _, c := range codeFacts {
 		n := 0

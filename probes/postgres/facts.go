@@ -38,6 +38,7 @@ func facts() []probes.FactDoc {
 		{Name: "transaction_seconds", Unit: probes.Seconds, Help: "Age of the oldest transaction, over all shards; 0 for none.", Expected: "< 5"},
 		{Name: "busy_sessions", Help: "Sessions of the service that run a statement and wait for no lock, in both samples, on the shard with most. The service's are those of the role that has most in the database, but for psql and pg_dump and their like."},
 		{Name: "slow_statements", Help: "Those that have run it for 1 s or longer, in both samples, over all shards.", Expected: "0"},
+		{Name: "service_idle_sessions", Help: "Sessions of the service that have been idle, in no transaction, for 5 s or longer, in both samples, on the shard with most: none is of a pool whose callers queue."},
 		{Name: "commits_rate", Unit: probes.PerSecond, Help: "Transactions committed per second over the window, over all shards."},
 		{Name: "rollbacks_rate", Unit: probes.PerSecond, Help: "Transactions rolled back per second over the window, over all shards.", Expected: "0"},
 		{Name: "deadlocks", Help: "Deadlocks over the window, over all shards.", Expected: "0"},

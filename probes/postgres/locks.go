@@ -68,9 +68,6 @@ func (t lockTree) root(pid string, seen map[string]bool) (oldest session, ok boo
 	}
 	seen[pid] = true
 	s := t.sessions[pid]
-	if pid == prepared {
-		return session{pid: prepared, state: "prepared"}, true
-	}
 	if len(s.blockers) == 0 {
 		return s, s.pid != ""
 	}
@@ -147,9 +144,6 @@ func recordLocks(rec *probes.Recorder, shards []shard) {
 		held := s.last.locks.roots()
 		for pid, n := range held {
 			root := s.last.locks.sessions[pid]
-			if pid == prepared {
-				root = session{pid: prepared, state: "prepared", client: "(a prepared transaction)"}
-			}
 			what := fmt.Sprintf("%s, pid %s, %s", s.name, pid, root.state)
 			if v, ok := root.transaction.Get(); ok {
 				what += fmt.Sprintf(", its transaction is %.1f s old", v)

@@ -32,7 +32,7 @@ func TestHealthy(t *testing.T) {
 	for name, want := range map[string]float64{
 		"shards_configured": 2, "shards_asked": 2, "slots_refused": 0, "sessions": 9, "sessions_limit": 97, "sessions_ratio": 9.0 / 97,
 		"top_client_share": 8.0 / 9, "lock_waiters": 0, "shards_locked": 0, "idle_transactions": 0, "idle_transaction_seconds": 0, "transaction_seconds": 0.001,
-		"busy_sessions": 1, "slow_statements": 0, "rollbacks_rate": 0, "deadlocks": 0, "read_only": 0, "standbys": 0,
+		"busy_sessions": 1, "slow_statements": 0, "service_idle_sessions": 0, "rollbacks_rate": 0, "deadlocks": 0, "read_only": 0, "standbys": 0,
 		"replicas": 0, "replay_lag_seconds": 0, "replay_lag_bytes": 0, "sequence_used_ratio": 0.001, "inserts_rate": 0, "failed_inserts_rate": 0,
 		"dead_rows_ratio": 0.05, "unindexed_tables": 0, "table_scans": 0, "table_scan_rows": 0, "table_scan_share": 0,
 		"names_routed": 4, "names_misplaced": 0, "routing_differs": 0, "bouncers_configured": 0,
@@ -130,9 +130,9 @@ func TestRoots(t *testing.T) {
 		want  string
 	}{
 		{map[string]string{"1": "", "2": "1", "3": "2"}, "map[1:2]"},
-		{map[string]string{"1": "2", "2": "1"}, "map[]"}, // a deadlock
-		{map[string]string{"2": "0"}, "map[0:1]"},        // a prepared transaction
-		{map[string]string{"2": "9"}, "map[]"},           // the blocker has gone
+		{map[string]string{"1": "2", "2": "1"}, "map[]"},   // a deadlock
+		{map[string]string{"0": "", "2": "0"}, "map[0:1]"}, // a prepared transaction
+		{map[string]string{"2": "9"}, "map[]"},             // the blocker has gone
 	} {
 		if got := fmt.Sprint(tree(c.pairs).roots()); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.pairs, got, c.want)

@@ -69,16 +69,19 @@ const sessionsQuery = `SELECT CASE WHEN place <= 50 THEN name END AS client, coa
 
 // locksQuery lists the sessions in this database that wait for a lock, with those they wait for, and
 // these. pg_blocking_pids takes the lock manager for a moment, so it is asked for
-// the waiting ones alone, and for a hundred at most.
+// the waiting ones alone, and for a hundred at most. It has the pid 0 for a transaction that was
+// prepared and left, whichever; its age is that of the youngest.
 const locksQuery = `WITH waiting AS MATERIALIZED (
 		SELECT w.pid, pg_blocking_pids(w.pid) AS blockers FROM (
 			SELECT pid FROM pg_stat_activity
 			WHERE wait_event_type = 'Lock' AND backend_type = 'client backend' AND datname = current_database() LIMIT 100) AS w
-	) SELECT a.pid, coalesce(a.application_name, '') AS client, coalesce(a.state, '') AS state,
+	) (SELECT a.pid, coalesce(a.application_name, '') AS client, coalesce(a.state, '') AS state,
 		extract(epoch FROM clock_timestamp() - a.xact_start) AS transaction_age,
 		array_to_string(w.blockers, ' ') AS blockers
 	FROM pg_stat_activity AS a LEFT JOIN waiting AS w ON w.pid = a.pid
-	WHERE w.pid IS NOT NULL OR a.pid IN (SELECT unnest(blockers) FROM waiting) LIMIT 200`
+	WHERE w.pid IS NOT NULL OR a.pid IN (SELECT unnest(blockers) FROM waiting) LIMIT 200)
+	UNION ALL SELECT 0, '(a prepared transaction)', 'prepared', extract(epoch FROM clock_timestamp() - max(prepared)), NULL
+	FROM pg_prepared_xacts WHERE database = current_database() AND 0 IN (SELECT unnest(blockers) FROM waiting) HAVING count(*) > 0`
 
 // tablesQuery asks for the tables of names. A unique index that is partial or not
 // valid keeps nothing unique, and one that is not valid is not read by. One that does

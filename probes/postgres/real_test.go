@@ -155,34 +155,40 @@ func TestRealServer(t *testing.T) {
 		}
 	})
 
-	t.Run("a held transaction", func(t *testing.T) {
-		holder, waiter := connect(t, server.Addr, "postgres", "application_name=holder"), connect(t, server.Addr, "postgres", "application_name=app")
-		exec(t, holder, "BEGIN", "INSERT INTO names_01 VALUES ('hot')")
-		done := make(chan error, 1)
-		go func() {
-			_, err := waiter.Exec(context.WithoutCancel(t.Context()), "INSERT INTO names_01 VALUES ('hot') ON CONFLICT DO NOTHING")
-			done <- err
-		}()
-		waiting := 0
-		probetest.Eventually(t, "the other waits", func() bool {
-			err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&waiting)
-			return err == nil && waiting == 1
+	for _, c := range []struct{ what, hold, client, release string }{
+		{"a held transaction", "SELECT 1", "holder", "ROLLBACK"},
+		{"a prepared transaction", "PREPARE TRANSACTION 'left'", "(a prepared transaction)", "ROLLBACK PREPARED 'left'"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			holder, waiter := connect(t, server.Addr, "postgres", "application_name=holder"), connect(t, server.Addr, "postgres", "application_name=app")
+			exec(t, holder, "BEGIN", "INSERT INTO names_01 VALUES ('hot')", c.hold)
+			done := make(chan error, 1)
+			go func() {
+				_, err := waiter.Exec(context.WithoutCancel(t.Context()), "INSERT INTO names_01 VALUES ('hot') ON CONFLICT DO NOTHING")
+				done <- err
+			}()
+			waiting := 0
+			probetest.Eventually(t, "the other waits", func() bool {
+				err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&waiting)
+				return err == nil && waiting == 1
+			})
+			ev := measure(t, nil, dbs, nil)
+			for name, want := range map[string]float64{"lock_waiters": 1, "shards_locked": 1, "blocker_idle": 1} {
+				probetest.Want(t, ev, name, want)
+			}
+			if v, ok := probetest.Value(ev, "blocker_seconds"); !ok || v < source.MinWindow.Seconds() {
+				t.Errorf("blocker_seconds: got %v, want the window at least", v)
+			}
+			if !strings.Contains(fmt.Sprint(ev.Rows), "{blockers "+c.client+" 1 ") {
+				t.Errorf("rows: %v", ev.Rows)
+			}
+			exec(t, holder, c.release)
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			exec(t, admin, "DELETE FROM names_01")
 		})
-		ev := measure(t, nil, dbs, nil)
-		for name, want := range map[string]float64{"lock_waiters": 1, "shards_locked": 1, "blocker_idle": 1} {
-			probetest.Want(t, ev, name, want)
-		}
-		if v, ok := probetest.Value(ev, "blocker_seconds"); !ok || v < source.MinWindow.Seconds() {
-			t.Errorf("blocker_seconds: got %v, want the window at least", v)
-		}
-		if !strings.Contains(fmt.Sprint(ev.Rows), "{blockers holder 1 ") {
-			t.Errorf("rows: %v", ev.Rows)
-		}
-		exec(t, holder, "ROLLBACK")
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	}
 
 	t.Run("what others do", func(t *testing.T) {
 		exec(t, admin, "CREATE DATABASE other", "CREATE ROLE app LOGIN", "CREATE ROLE backup LOGIN SUPERUSER")

@@ -58,6 +58,9 @@ func works(r source.Record) bool { return active(r) && r.Is("service") }
 
 func idle(r source.Record) bool { return here(r) && r.Text("state") == "idle" }
 
+// rests is one of the service outside a transaction that has nothing to do.
+func rests(r source.Record) bool { return idle(r) && r.Is("service") }
+
 func idleInTransaction(r source.Record) bool {
 	return here(r) && strings.HasPrefix(r.Text("state"), "idle in transaction")
 }
@@ -87,6 +90,7 @@ func recordSessions(rec *probes.Recorder, shards []shard) {
 	}
 	rec.Set("busy_sessions", over(shards, lower(func(s sample) probes.Number { return s.tally("n", works) }), highest))
 	rec.Set("slow_statements", over(shards, lower(func(s sample) probes.Number { return s.tally("slow", works) }), sum))
+	rec.Set("service_idle_sessions", over(shards, lower(func(s sample) probes.Number { return s.tally("stale", rests) }), highest))
 	rec.Set("idle_transactions", over(shards, lower(func(s sample) probes.Number { return s.tally("stale", idleInTransaction) }), highest))
 	last := func(number func(sample) probes.Number) func(shard) probes.Number {
 		return func(s shard) probes.Number { return number(s.last) }

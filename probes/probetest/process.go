@@ -108,7 +108,7 @@ func Postgres(t testing.TB, args ...string) *Server {
 	port := freePort(t)
 	base := []string{
 		"-D", data, "-k", dir, "-p", strconv.Itoa(port), "-c", "listen_addresses=127.0.0.1",
-		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off",
+		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "max_prepared_transactions=2",
 		"-c", "dynamic_shared_memory_type=mmap", // in the data folder, which is removed, not in /dev/shm
 	}
 	return start(t, port, filepath.Join(bin, "postgres"), append(base, args...), dir, user)

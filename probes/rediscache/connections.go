@@ -3,6 +3,7 @@ package rediscache
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/regpath/diagnose/probes"
@@ -13,10 +14,15 @@ import (
 // that works for a pool that callers queue for is used again at once.
 const idleFor = 3 * time.Second
 
+// sharedName is how many times the size of the service's pool as many connections are of
+// its name when others have that name, too: those of a pool come and go.
+const sharedName = 1.5
+
 // recordConnections records whose the connections are and which of the
 // service's are stuck.
-func recordConnections(rec *probes.Recorder, service string, d *source.Details) {
-	facts := []string{"service_connections", "service_blocked", "service_idle"}
+func recordConnections(rec *probes.Recorder, service source.RedisClient, d *source.Details) {
+	stuck := []string{"service_blocked", "service_idle"}
+	facts := append([]string{"service_connections"}, stuck...)
 	if d.ClientsErr != nil {
 		lack(rec, d.ClientsErr, facts...)
 		return
@@ -34,7 +40,7 @@ func recordConnections(rec *probes.Recorder, service string, d *source.Details) 
 		}
 	}
 	for _, c := range d.Clients {
-		if c.Name == service {
+		if c.Name == service.ClientName {
 			count(&own, c)
 		}
 		key := cmp.Or(c.Name, "(no name)") + " " + c.Host
@@ -52,10 +58,12 @@ func recordConnections(rec *probes.Recorder, service string, d *source.Details) 
 	}
 	addRows(rec, rows)
 	switch {
-	case service == "":
+	case service.ClientName == "":
 		rec.Lack("the service does not tell the name of its connections", facts...)
 	case own.total == 0:
 		rec.Lack("no connection of the server has the name that the service tells", facts...)
+	case own.total > sharedName*service.Pool.Sane().Size.Or(math.Inf(1)):
+		rec.Lack("more connections than the pool may hold have the name that the service tells: others use it as well", stuck...)
 	}
 	rec.Set("service_connections", probes.Known(own.total))
 	rec.Set("service_blocked", probes.Known(own.blocked))

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/regpath/diagnose/probes"
+	"github.com/regpath/diagnose/probes/source"
 )
 
 // maxRows bounds each table.
 const maxRows = 5
 
-// recordDetails records what the last sample tells beside INFO. service is the
-// name that the service gives the connections of its pool.
-func recordDetails(rec *probes.Recorder, service string, s serverSample) {
+// recordDetails records what the last sample tells beside INFO, of the service's own
+// connections by the name that it gives them.
+func recordDetails(rec *probes.Recorder, service source.RedisClient, s serverSample) {
 	err := s.err
 	if err == nil {
 		err = s.detailsErr

@@ -162,6 +162,10 @@ func TestConnections(t *testing.T) {
 
 	ev = check(t, service(t, doc, doc), &fake{infos: infos, details: source.Details{Clients: list}})
 	probetest.WantMissing(t, ev, "service_idle", "does not tell the name")
+	small := edit(named, `"size":20,"in_use":3,"idle":17`, `"size":2,"in_use":1,"idle":1`)
+	ev = check(t, service(t, small, small), &fake{infos: infos, details: source.Details{Clients: list}})
+	probetest.Want(t, ev, "service_connections", 4)
+	probetest.WantMissing(t, ev, "service_idle", "others use it as well")
 	other := edit(named, "checker-1", "nobody")
 	ev = check(t, service(t, other, other), &fake{infos: infos, details: source.Details{Clients: list}})
 	probetest.WantMissing(t, ev, "service_idle", "no connection of the server has the name")

@@ -85,7 +85,7 @@ func (p *probe) Check(ctx context.Context) (probes.Evidence, error) {
 	if none != "" {
 		recordClient(rec, client, client, source.NoSpan(none))
 		recordServer(rec, srv, srv, source.NoSpan(none))
-		recordDetails(rec, client.doc.ClientName, srv)
+		recordDetails(rec, client.doc, srv)
 	} else {
 		span = p.again(ctx, rec, client, srv)
 	}
@@ -137,7 +137,7 @@ func (p *probe) again(ctx context.Context, rec *probes.Recorder, client clientSa
 	}
 	recordClient(rec, client, client2, clientSpan)
 	recordServer(rec, srv, srv2, serverSpan)
-	recordDetails(rec, client2.doc.ClientName, srv2)
+	recordDetails(rec, client2.doc, srv2)
 	if clientSpan.Duration() > 0 {
 		return clientSpan
 	}

@@ -23,6 +23,7 @@ func facts() []probes.FactDoc {
 		{Name: "error_ratio", Unit: probes.Ratio, Help: "Share of the requests that failed over the window, over all shards.", Expected: "0"},
 		{Name: "top_key_share", Unit: probes.Ratio, Help: "Share of the busiest shard's requests that its hottest key has for certain: (count - error)/total.", Expected: "< 0.2"},
 		{Name: "top_key_excess_share", Unit: probes.Ratio, Help: "What part of the busiest shard's requests beyond an even share that key explains for certain; missing when requests are spread evenly."},
+		{Name: "top_keys_excess_share", Unit: probes.Ratio, Help: "What part of them the three hottest keys explain together."},
 		{Name: "pool_in_use_ratio", Unit: probes.Ratio, Help: "Connections in use divided by the size of the pool, on the worst shard, at the lower of the samples.", Expected: "< 0.9"},
 		{Name: "pool_pending", Help: "Requests that wait for a connection in every sample, over all shards: a standing queue.", Expected: "0"},
 		{Name: "pool_pending_worst", Help: "The same for the shard with the longest queue.", Expected: "0"},

@@ -1,6 +1,8 @@
 package shards
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/regpath/diagnose/probes"
@@ -32,24 +34,48 @@ func certain(count, err probes.Number) probes.Number {
 	return bound.If(bound.Or(0) >= 0, "a key's error is larger than its count")
 }
 
-// recordKeys records how far the hottest key explains the busiest shard.
+// few is how many keys are still a few hot names, and not a part of the shards' map.
+const few = 3
+
+// recordKeys records how far the hottest keys explain the busiest shard.
 func recordKeys(rec *probes.Recorder, loads []load) {
 	hot := busiest(loads)
 	top := hot.keys()
-	best := probes.Absent("the busiest shard lists no keys")
-	for _, k := range top.Keys {
-		if bound := certain(k.Count, k.Error); bound.Or(-1) > best.Or(-1) || best.Why() != "" {
-			best = bound
-		}
+	best, sum := hottest(top.Keys)
+	total := top.Total.AtLeast(minCounted, "fewer than 200 requests in the busiest shard's summary of keys")
+	ofAll := func(count probes.Number) probes.Number {
+		share := count.Over(total, "")
+		return share.If(share.Or(0) <= 1, "a key's count is larger than the total")
 	}
-	share := best.Over(top.Total.AtLeast(minCounted, "fewer than 200 requests in the busiest shard's summary of keys"), "")
-	share = share.If(share.Or(0) <= 1, "a key's count is larger than the total")
-	rec.Set("top_key_share", share)
+	rec.Set("top_key_share", ofAll(best))
 	// Of the shard's requests, 1 - 1/(shards * share) are beyond an even share.
 	over := hot.share.Times(probes.Known(float64(len(loads))))
 	excess := probes.Known(1).Minus(probes.Known(1).Over(over, ""))
-	rec.Set("top_key_excess_share", share.Over(excess, "").Clamp(0, 1).
-		MootIf(over.Or(minExcess) < minExcess, "requests are spread evenly: there is no excess to explain"))
+	ofExcess := func(count probes.Number) probes.Number {
+		return ofAll(count).Over(excess, "").Clamp(0, 1).
+			MootIf(over.Or(minExcess) < minExcess, "requests are spread evenly: there is no excess to explain")
+	}
+	rec.Set("top_key_excess_share", ofExcess(best))
+	rec.Set("top_keys_excess_share", ofExcess(sum))
+}
+
+// hottest returns what the hottest key has for certain, and what the few hottest have
+// together.
+func hottest(keys []source.TopKey) (best, sum probes.Number) {
+	bounds := make([]probes.Number, 0, len(keys))
+	for _, k := range keys {
+		bounds = append(bounds, certain(k.Count, k.Error))
+	}
+	slices.SortStableFunc(bounds, func(a, b probes.Number) int { return cmp.Compare(b.Or(-1), a.Or(-1)) })
+	if len(bounds) == 0 {
+		none := probes.Absent("the busiest shard lists no keys")
+		return none, none
+	}
+	sum = probes.Known(0)
+	for _, b := range bounds[:min(few, len(bounds))] {
+		sum = sum.Plus(probes.Known(b.Or(0)))
+	}
+	return bounds[0], sum.If(bounds[0].Why() == "", bounds[0].Why())
 }
 
 // constants are keys that are a bug in the caller rather than a name
