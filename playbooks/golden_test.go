@@ -327,6 +327,7 @@ func TestVerdicts(t *testing.T) {
 		"live-redis-persistence-stall":       "cause-found redis-persistence-stall:high",
 		"live-redis-pool-blocked":            "cause-found redis-pool-blocked:high",
 		"live-redis-pool-embedded":           "cause-found redis-pool-too-small:high",
+		"live-redis-pool-free-for-a-moment":  "cause-found redis-pool-too-small:high",
 		"live-shard-down-embedded":           "cause-found shard-down:high",
 		"live-redis-readonly":                "cause-found redis-readonly:high >redis-conn-churn:high",
 		"live-shard-conflict-storm":          "cause-found shard-conflict-storm:high",

@@ -30,7 +30,7 @@ func heldUp() []ailment {
 		ill("shard-pool-leak", "a pool of three", withFlags(lightly, "--shard-pool", "3"), switched("shard-pool-leak")),
 
 		ill("shard-pool-too-small", "one connection, 20 ms away", registering(400, on(estate{shards: 4, way: far(10*time.Millisecond, 0, 1, 2, 3)}), "--shard-pool", "1"), nil),
-		ill("shard-pool-too-small", "shard1 20 ms away", registering(300, on(estate{shards: 4, way: far(10*time.Millisecond, 1)}), "--shard-pool", "1"), nil),
+		ill("shard-pool-too-small", "shard1 20 ms away", registering(500, on(estate{shards: 4, way: far(10*time.Millisecond, 1)}), "--shard-pool", "1"), nil),
 		ill("shard-pool-too-small", "two shards, two connections", registering(400, on(estate{shards: 2, way: far(10*time.Millisecond, 0, 1)}), "--shard-pool", "2"), nil),
 
 		ill("pgbouncer-queue", "one server connection, shared with a report", registering(40, on(pooled(1, 1))), reports(1, 3, 300*time.Millisecond)),

@@ -308,7 +308,13 @@ func (p *patient) freeze(pid int) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
-	p.later(func() error { return syscall.Kill(pid, syscall.SIGCONT) })
+	p.later(func() error {
+		// A session that was about to end when it was stopped has ended since.
+		if err := syscall.Kill(pid, syscall.SIGCONT); !errors.Is(err, syscall.ESRCH) {
+			return err
+		}
+		return nil
+	})
 	return nil
 }
 
