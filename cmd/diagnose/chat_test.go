@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -79,6 +81,41 @@ func startAgent(t testing.TB, config string) (*exec.Cmd, string) {
 	cmd := startProgram(t, "serve", "--config", write(t, "diagnose.yml", fmt.Sprintf("listen: %q\n%s", address, config)))
 	eventually(t, "the agent is ready", 10*time.Second, func() bool { return answers(t, "http://"+address+"/-/ready") })
 	return cmd, "http://" + address + webhookPath
+}
+
+// serveHere runs an agent in this process until the test ends and returns the
+// webhook's URL.
+func serveHere(t *testing.T, path string) string {
+	t.Helper()
+	c, err := loadConfig(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sinks, err := newSinks(c.Notify, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newAgent(t.Context(), c, sinks, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	address, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- a.run(ctx, func(at string) { address <- at }) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("agent: %v", err)
+		}
+	})
+	select {
+	case at := <-address:
+		return "http://" + at + webhookPath
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("agent: %v", err)
+	}
+	return ""
 }
 
 // readyURL asks the agent behind the webhook whether it is ready.

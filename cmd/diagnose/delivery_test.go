@@ -10,9 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,43 +20,6 @@ import (
 	"github.com/regpath/diagnose/probes"
 	"github.com/regpath/diagnose/webhook"
 )
-
-// memory is a memo without a store.
-type memory struct {
-	mu   sync.Mutex
-	kept map[string][]byte
-	sent []string
-}
-
-var _ webhook.Memo = (*memory)(nil)
-
-func (m *memory) Get(_ context.Context, key string) ([]byte, bool, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	v, ok := m.kept[key]
-	return v, ok, nil
-}
-
-// Put keeps the promise of webhook.Memo: the end of the context is no obstacle.
-func (m *memory) Put(_ context.Context, key string, value []byte, couriers ...string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.kept == nil {
-		m.kept = map[string][]byte{}
-	}
-	m.kept[key] = value
-	m.sent = append(m.sent, couriers...)
-	return nil
-}
-
-func (m *memory) Attempt() int { return 1 }
-
-// notifierFunc is a sink made of a function.
-type notifierFunc func(ctx context.Context, n notify.Notice) (notify.Receipt, error)
-
-func (f notifierFunc) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
-	return f(ctx, n)
-}
 
 // TestReceiptOutlastsTheStop: the agent is told to stop while a sink answers.
 // The delivery is brought to its end, remembered, and not repeated by the next
@@ -123,13 +83,6 @@ func TestFurther(t *testing.T) {
 			t.Errorf("attempt %d: got %v, repeated after %s, want %s to %s", i+1, err, after, attempt.low, attempt.high)
 		}
 	}
-}
-
-// detailerFunc is a sink with room for details.
-type detailerFunc struct{ notifierFunc }
-
-func (f detailerFunc) Detail(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
-	return f.notifierFunc(ctx, n)
 }
 
 // TestDetailsFollow: what is to be said next is written down together with what has
@@ -223,46 +176,6 @@ func TestSayMore(t *testing.T) {
 	step(printer)
 }
 
-// TestRouteMoves: a sink that is called though the route leads elsewhere by now passes the
-// incident on, unless it has said something: then it goes on to, and so does the report.
-func TestRouteMoves(t *testing.T) {
-	t.Parallel()
-	told := map[string]int{}
-	named := func(name string) sink {
-		return sink{name, notifierFunc(func(context.Context, notify.Notice) (notify.Receipt, error) {
-			told[name]++
-			return notify.Receipt{Sink: name, Message: "1"}, nil
-		})}
-	}
-	night, day := named("night"), named("day")
-	to := "night"
-	p := &playbooks.Playbook{}
-	l := &line{sinks: []sink{night, day}, routing: func() *routing { return &routing{routes: []route{{playbook: p, sinks: []string{to}}}} }}
-	in, memo := playbooks.Incident{ID: "a", Episode: 1}, &memory{}
-	carry := func(s sink, sent string, nights, days int) {
-		t.Helper()
-		memo.sent = nil
-		if err := (&carrier{line: l, sink: s}).Carry(t.Context(), in, memo); err != nil {
-			t.Fatalf("Carry: %v", err)
-		}
-		if got := strings.Join(memo.sent, " "); got != sent || told["night"] != nights || told["day"] != days {
-			t.Errorf("sent to %q, told %v, want sent to %q, %d of night and %d of day", got, told, sent, nights, days)
-		}
-	}
-	carry(day, "night", 0, 0) // it was called under another configuration
-	carry(night, "", 1, 0)
-	to = "day"
-	memo.sent = nil
-	if err := l.tell(t.Context(), in, memo, &story{Episode: 1, Report: &playbooks.Report{ID: "r"}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(memo.sent, " "); got != "day night" {
-		t.Errorf("the report is sent to %q, want day, and night, which began to tell", got)
-	}
-	carry(night, "", 2, 0)
-	carry(day, "", 2, 1)
-}
-
 // TestSaidOnce: where alerts join or end, a sink that edits does; one that cannot says
 // the same report no second time.
 func TestSaidOnce(t *testing.T) {
@@ -339,169 +252,6 @@ notify: [{slack_webhook: {url: %q}}]
 	}
 	contains(t, "first message", roots[0].FirstLine(), "Cannot tell")
 	contains(t, "second message", roots[1].FirstLine(), "Resolved")
-}
-
-// TestRecoveryCheck: when the alert resolves the playbook is run again. Where
-// Redis, whose loss was the cause, is still away, the message says so; where it
-// is back, the incident has recovered.
-func TestRecoveryCheck(t *testing.T) {
-	t.Parallel()
-	f := func(name string, back bool, want string) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			var pings atomic.Int32
-			catalog := probes.Catalog{"rediscache": {
-				Facts: []probes.FactDoc{{Name: "reachable", Unit: probes.Bool}},
-				New: func(func(any) error) (probes.Probe, error) {
-					return probeFunc(func(context.Context) (probes.Evidence, error) {
-						up := 0.0
-						if pings.Add(1) > 1 && back {
-							up = 1
-						}
-						return probes.Evidence{Source: "redis", At: time.Now(), Facts: []probes.Fact{{Name: "reachable", Value: up, Unit: probes.Bool}}}, nil
-					}), nil
-				},
-			}}
-			loaded, err := playbooks.Load(catalog, playbooks.File{Name: "tiny.yaml", Data: []byte(tiny)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var told []string
-			chat := sink{"chat", notifierFunc(func(_ context.Context, n notify.Notice) (notify.Receipt, error) {
-				told = append(told, notify.Headline(n))
-				return notify.Receipt{Sink: "chat"}, nil
-			})}
-			l := &line{runs: newRuns(&playbooks.Runner{}), routing: always(loaded[0]), sinks: []sink{chat}, logger: slog.New(slog.DiscardHandler)}
-			c, memo := &carrier{line: l, sink: chat}, &memory{}
-			in := playbooks.Incident{ID: "a", Title: "Slow", StartedAt: time.Now().Add(-time.Minute)}
-			step := func(work bool) {
-				t.Helper()
-				if work {
-					if err := l.Work(t.Context(), in, memo); err != nil {
-						t.Fatalf("Work: %v", err)
-					}
-				}
-				if err := c.Carry(t.Context(), in, memo); err != nil {
-					t.Fatalf("Carry: %v", err)
-				}
-			}
-			step(false)
-			step(true)
-			in.ResolvedAt = in.StartedAt.Add(30 * time.Second)
-			step(false)
-			step(true)
-			step(true) // nothing is measured or said again
-			if got := pings.Load(); got != 2 {
-				t.Errorf("measured %d times, want twice", got)
-			}
-			wants := []string{"Looking into Slow", "Redis is down (", "Resolved after 30 s: Redis is down", want}
-			if len(told) != len(wants) {
-				t.Fatalf("told %q, want %q", told, wants)
-			}
-			for i, w := range wants {
-				if !strings.HasPrefix(told[i], w) {
-					t.Errorf("told %q, want %q", told[i], w)
-				}
-			}
-		})
-	}
-	f("gone", true, "Recovered after 30 s: Redis is down")
-	f("still there", false, "Resolved after 30 s, but NOT recovered: Redis is down")
-}
-
-// probeFunc is a probe made of a function.
-type probeFunc func(ctx context.Context) (probes.Evidence, error)
-
-func (f probeFunc) Check(ctx context.Context) (probes.Evidence, error) { return f(ctx) }
-
-// TestIncidents lists what the agent could not tell, while it runs, and shows the
-// report of one incident.
-func TestIncidents(t *testing.T) {
-	target := httptest.NewServer(http.NotFoundHandler())
-	t.Cleanup(target.Close)
-	chat := slacktest.Start(t)
-	config := write(t, "diagnose.yml", fmt.Sprintf(`
-listen: 127.0.0.1:0
-store: %q
-webhook: {tokens: [%s]}
-targets: [{name: registration, checker: {url: %q}}]
-notify:
-  - slack: {name: good, token: %s, channel: %s, api_url: %q}
-  - slack: {name: shut, token: %s, channel: C0NOWHERE, api_url: %q}
-`, filepath.Join(t.TempDir(), "diagnose.db"), canary, target.URL,
-		slacktest.Token, slacktest.ChannelID, chat.APIURL(), slacktest.Token, chat.APIURL()))
-	hook := serveHere(t, config)
-	if got := postAlert(t, hook); got != http.StatusOK {
-		t.Fatalf("post: got status %d, want 200", got)
-	}
-	list := func(args ...string) string {
-		t.Helper()
-		code, stdout, stderr := diagnose(t, append([]string{"incidents", "--config", config}, args...)...)
-		if code != 0 {
-			t.Fatalf("incidents %q: got exit code %d: %s", args, code, stderr)
-		}
-		return stdout
-	}
-	eventually(t, "the shut channel is given up and the good one is done", 30*time.Second, func() bool {
-		out := list("--undelivered")
-		return strings.Contains(out, "not told to shut since") && strings.Contains(out, "invite the bot") && !strings.Contains(out, "to good")
-	})
-	id, _, _ := strings.Cut(list(), " ")
-	eventually(t, "the report is written", 30*time.Second, func() bool { return !strings.Contains(list(id), "being worked on") })
-	contains(t, "incidents ID", list(id), "RegistrationPathSick", "P0", "Cannot tell", "Cost of this run")
-	contains(t, "incidents --output json", list("--output", "json"), `"id": "`+id+`"`, `"courier": "shut"`)
-	contains(t, "incidents ID", list(id), "  1 of 1 alert firing  ")
-	if got := list("--state", "resolved"); got != "none\n" {
-		t.Errorf("resolved ones: got %q, want none", got)
-	}
-	if got := postResolved(t, hook); got != http.StatusOK {
-		t.Fatalf("post the end: got status %d, want 200", got)
-	}
-	eventually(t, "the recovery check is written", 30*time.Second, func() bool { return strings.Contains(list(id), "Measured again") })
-	contains(t, "incidents ID after the end", list(id), "  0 of 1 alert firing  ",
-		"Resolved after 20 min, cannot tell whether it has recovered: RegistrationPathSick\n"+
-			"Measured again after the alert resolved: no cause had been found, and the second look is inconclusive\n\nThe report, from before:\n\nCannot tell")
-	says(t, exitUsage, []string{"incidents", "--config", config, "nope"}, `no incident "nope"`)
-	says(t, exitUsage, []string{"incidents"}, "give the store either by --config FILE or by --store FILE")
-	says(t, exitUsage, []string{"incidents", "--store", "/nowhere/x.db"}, "no such file")
-	says(t, exitUsage, []string{"incidents", "--store", "x", "--state", "resolvd"}, `want one of open, resolved, stale; did you mean "resolved"?`)
-	says(t, exitUsage, []string{"incidents", "--store", "x", "--limit", "0"}, "want at least 1")
-	says(t, exitUsage, []string{"incidents", "--store", "x", "--output", "xml"}, "want text or json")
-}
-
-// serveHere runs an agent in this process until the test ends and returns the
-// webhook's URL.
-func serveHere(t *testing.T, path string) string {
-	t.Helper()
-	c, err := loadConfig(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sinks, err := newSinks(c.Notify, t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := newAgent(t.Context(), c, sinks, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	address, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- a.run(ctx, func(at string) { address <- at }) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("agent: %v", err)
-		}
-	})
-	select {
-	case at := <-address:
-		return "http://" + at + webhookPath
-	case err := <-ended:
-		ended <- err
-		t.Fatalf("agent: %v", err)
-	}
-	return ""
 }
 
 // TestPatience: the unluckiest of many messages is not kept waiting for minutes, and an

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/playbooks"
 )
 
@@ -105,4 +107,44 @@ routes: [{matchers: ['a="b"'], playbook: nosuch}]
 	} else {
 		contains(t, "error", err.Error(), `routes[0].playbook: unknown playbook "nosuch"`)
 	}
+}
+
+// TestRouteMoves: a sink that is called though the route leads elsewhere by now passes the
+// incident on, unless it has said something: then it goes on to, and so does the report.
+func TestRouteMoves(t *testing.T) {
+	t.Parallel()
+	told := map[string]int{}
+	named := func(name string) sink {
+		return sink{name, notifierFunc(func(context.Context, notify.Notice) (notify.Receipt, error) {
+			told[name]++
+			return notify.Receipt{Sink: name, Message: "1"}, nil
+		})}
+	}
+	night, day := named("night"), named("day")
+	to := "night"
+	p := &playbooks.Playbook{}
+	l := &line{sinks: []sink{night, day}, routing: func() *routing { return &routing{routes: []route{{playbook: p, sinks: []string{to}}}} }}
+	in, memo := playbooks.Incident{ID: "a", Episode: 1}, &memory{}
+	carry := func(s sink, sent string, nights, days int) {
+		t.Helper()
+		memo.sent = nil
+		if err := (&carrier{line: l, sink: s}).Carry(t.Context(), in, memo); err != nil {
+			t.Fatalf("Carry: %v", err)
+		}
+		if got := strings.Join(memo.sent, " "); got != sent || told["night"] != nights || told["day"] != days {
+			t.Errorf("sent to %q, told %v, want sent to %q, %d of night and %d of day", got, told, sent, nights, days)
+		}
+	}
+	carry(day, "night", 0, 0) // it was called under another configuration
+	carry(night, "", 1, 0)
+	to = "day"
+	memo.sent = nil
+	if err := l.tell(t.Context(), in, memo, &story{Episode: 1, Report: &playbooks.Report{ID: "r"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(memo.sent, " "); got != "day night" {
+		t.Errorf("the report is sent to %q, want day, and night, which began to tell", got)
+	}
+	carry(night, "", 2, 0)
+	carry(day, "", 2, 1)
 }
