@@ -161,15 +161,3 @@ func listUndelivered(ctx context.Context, q queryer, rows []IncidentRow) error {
 	}
 	return nil
 }
-
-// Kept returns what a Memo keeps of an incident under key, from the store at
-// a path or a postgres:// URL, which may be in use by running agents; false if
-// nothing is.
-func Kept(ctx context.Context, store, incident, key string) (value []byte, ok bool, err error) {
-	db, err := openReader(store)
-	if err != nil {
-		return nil, false, err
-	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	return recall(ctx, db, incident, key)
-}

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -29,52 +28,6 @@ type Worker interface {
 	// restarted. A panic counts as an error.
 	Work(ctx context.Context, in playbooks.Incident, memo Memo) error
 }
-
-// Memo is what a Worker remembers about one incident, over retries, news and
-// restarts. It lives as long as the incident.
-type Memo interface {
-	// Get returns what Put kept under key; false if nothing was.
-	Get(ctx context.Context, key string) ([]byte, bool, error)
-	// Put keeps value durably under key, in place of what was there, and has the
-	// couriers named, if any, carry the incident once more: both or neither, so that
-	// what is kept is told, whenever the process dies. It does so even when ctx has
-	// ended, within lastWords: a receipt for what has already happened outside must
-	// not be lost to a shutdown or a timeout.
-	Put(ctx context.Context, key string, value []byte, couriers ...string) error
-	// Attempt is 1 when this is the first call for the news at hand. It is
-	// higher when an earlier call has failed or was cut off by a crash or a
-	// stop: it may have had effects that no memo tells of.
-	Attempt() int
-}
-
-// RetryAfter wraps an error that Work returns: the next call is made after d,
-// at most an hour.
-func RetryAfter(err error, d time.Duration) error {
-	return &retryAfterError{err, min(max(d, 0), time.Hour)}
-}
-
-// RetryDelay returns the time that RetryAfter put on err; false if it did not.
-func RetryDelay(err error) (time.Duration, bool) {
-	after, ok := errors.AsType[*retryAfterError](err)
-	if !ok {
-		return 0, false
-	}
-	return after.delay, true
-}
-
-type retryAfterError struct {
-	error
-	delay time.Duration
-}
-
-func (e *retryAfterError) Unwrap() error { return e.error }
-
-// maxAttempts times at most maxDelay is about a day.
-const (
-	maxAttempts = 300
-	firstDelay  = time.Second
-	maxDelay    = 5 * time.Minute
-)
 
 // lastWords bounds what is still written for a run whose context has ended. It
 // is more than the busiest disk takes and less than anybody waits for a stop.
@@ -105,16 +58,6 @@ type incidentWorker struct {
 func (w *incidentWorker) NextRetry(job *river.Job[incidentArgs]) time.Time {
 	// River wants a time that is not past.
 	return time.Now().Add(max(job.Args.delay, 10*time.Millisecond))
-}
-
-// Backoff is the time to wait after the given number of failed attempts: it
-// doubles from firstDelay to maxDelay, and a tenth of it is chance.
-func Backoff(attempts int) time.Duration {
-	d := maxDelay
-	if shift := attempts - 1; shift < 10 {
-		d = min(maxDelay, firstDelay<<max(shift, 0))
-	}
-	return d - time.Duration(rand.Int64N(int64(d)/10+1))
 }
 
 // Work implements river.Worker.
@@ -213,56 +156,3 @@ func (w *incidentWorker) finish(ctx context.Context, job *river.Job[incidentArgs
 func (w *incidentWorker) fail(ctx context.Context, id string, cause error) error {
 	return w.inbox.noteFailure(ctx, cause, `UPDATE incidents SET error = $1 WHERE id = $2`, id)
 }
-
-// memo is a Memo in the store.
-type memo struct {
-	inbox    *Inbox
-	incident string
-	attempt  int
-}
-
-var _ Memo = (*memo)(nil)
-
-// Get implements Memo.
-func (m *memo) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	return recall(ctx, m.inbox.store.read, m.incident, key)
-}
-
-// recall reads what a memo keeps.
-func recall(ctx context.Context, q queryer, incident, key string) ([]byte, bool, error) {
-	var value []byte
-	err := q.QueryRowContext(ctx, `SELECT value FROM memos WHERE incident = $1 AND key = $2`, incident, key).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read memo %s: %w", key, err)
-	}
-	return value, true, nil
-}
-
-// Put implements Memo.
-func (m *memo) Put(ctx context.Context, key string, value []byte, couriers ...string) error {
-	ctx, cancel := outlasting(ctx)
-	defer cancel()
-	if value == nil {
-		value = []byte{}
-	}
-	var queues []string
-	if err := m.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES ($1, $2, $3)
-			ON CONFLICT (incident, key) DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
-			return err
-		}
-		var err error
-		queues, err = m.inbox.announce(ctx, tx, m.incident, couriers...)
-		return err
-	}); err != nil {
-		return fmt.Errorf("keep memo %s: %w", key, err)
-	}
-	m.inbox.wake(queues...)
-	return nil
-}
-
-// Attempt implements Memo.
-func (m *memo) Attempt() int { return m.attempt }
