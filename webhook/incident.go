@@ -3,8 +3,6 @@ package webhook
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -78,69 +76,6 @@ func (in *incident) save(ctx context.Context, tx *sql.Tx) error {
 	return nil
 }
 
-// findOpen returns the open incident of the message's group, or nil.
-func findOpen(ctx context.Context, tx *sql.Tx, m *Message) (*incident, error) {
-	g := m.group()
-	in := &incident{}
-	err := in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND group_key = $1`, g.key).Scan)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return in, err
-	}
-	// The route's matchers may have changed in the sender's configuration, and
-	// the key with them: the same alert on the same route is the same trouble.
-	list, err := json.Marshal(fingerprints(m))
-	if err != nil {
-		return nil, fmt.Errorf("list alerts: %w", err)
-	}
-	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = $1 AND EXISTS (
-		SELECT 1 FROM alerts WHERE incident = id AND firing AND fingerprint IN (SELECT value FROM json_each($2)))
-		ORDER BY opened_at LIMIT 1`, g.route, string(list)).Scan)
-	if errors.Is(err, sql.ErrNoRows) && m.GroupKey == "" {
-		// All that is known of the group is its route.
-		err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = $1
-			ORDER BY opened_at LIMIT 1`, g.route).Scan)
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	in.moved(m)
-	return in, err
-}
-
-// moved takes over the key by which the sender knows the group now. What a
-// reconciliation says has none.
-func (in *incident) moved(m *Message) {
-	if m.GroupKey != "" {
-		in.group.key = m.group().key
-	}
-}
-
-// findOver returns the latest incident of the message's group that ended after
-// since, or nil.
-func findOver(ctx context.Context, tx *sql.Tx, m *Message, since time.Time) (*incident, error) {
-	g := m.group()
-	list, err := json.Marshal(fingerprints(m))
-	if err != nil {
-		return nil, fmt.Errorf("list alerts: %w", err)
-	}
-	in := &incident{}
-	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'resolved' AND route = $1 AND updated_at > $2
-		AND (group_key = $3 OR $4 OR EXISTS (SELECT 1 FROM alerts WHERE incident = id AND fingerprint IN (SELECT value FROM json_each($5))))
-		ORDER BY updated_at DESC LIMIT 1`, g.route, toStamp(since), g.key, m.GroupKey == "", string(list)).Scan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	in.moved(m)
-	return in, err
-}
-
-// reopen begins the next episode of an incident that was over.
-func (in *incident) reopen(now time.Time) {
-	in.resolved, in.stale, in.resolvedAt = false, false, time.Time{}
-	in.episode++
-	in.heardAt, in.startedAt = now, now
-}
-
 // waits reports whether there is news and certainly a job for it: nothing of it has
 // failed, and failing it may have been given up.
 func (in *incident) waits() bool {
@@ -153,22 +88,6 @@ func (in *incident) trigger() string {
 		return TriggerWatchdog
 	}
 	return TriggerAlertmanager
-}
-
-// newIncident opens an incident for the message.
-func newIncident(m *Message, severity string, now time.Time) *incident {
-	g := m.group()
-	return &incident{
-		id:        incidentID(now),
-		group:     g,
-		receiver:  storable(receiverName(m.Receiver), 300),
-		title:     m.title(),
-		severity:  severity,
-		startedAt: now,
-		openedAt:  now,
-		heardAt:   now,
-		episode:   1,
-	}
 }
 
 // take brings the row up to date with what fold found out.
@@ -201,9 +120,6 @@ func (in *incident) take(m *Message, d delta, now time.Time) {
 	}
 	in.hidden = hidden
 }
-
-// today is what playbooks.Incident.EpisodesToday looks back on.
-const today = 24 * time.Hour
 
 // load returns the incident as the domain knows it, and the revision that this is.
 func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incident, error) {

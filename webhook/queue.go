@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
@@ -87,48 +86,6 @@ func (in *Inbox) noteFailure(ctx context.Context, cause error, statement string,
 	defer cancel()
 	if err := in.store.exec(ctx, statement, append([]any{storable(cause.Error(), 500)}, args...)...); err != nil {
 		return fmt.Errorf("note failure: %w", err)
-	}
-	return nil
-}
-
-// listIncidents lists the incidents for which the condition holds, the oldest
-// first.
-func listIncidents(ctx context.Context, q queryer, condition string, args ...any) ([]*incident, error) {
-	var list []*incident
-	err := each(ctx, q, func(scan func(...any) error) error {
-		inc := &incident{}
-		list = append(list, inc)
-		return inc.scan(scan)
-	}, `SELECT `+incidentColumns+` FROM incidents WHERE `+condition+` ORDER BY opened_at`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list incidents: %w", err)
-	}
-	return list, nil
-}
-
-// lapse gives up an open incident that is not heard of any more. All queues are to
-// be woken after tx.
-func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.Time) error {
-	inc.resolved, inc.stale, inc.resolvedAt, inc.hidden = true, true, now, 0
-	inc.updatedAt = now
-	inc.revision++
-	if err := inc.save(ctx, tx); err != nil {
-		return err
-	}
-	if _, err := tx.ExecContext(ctx, `UPDATE alerts SET firing = FALSE WHERE incident = $1 AND firing`, inc.id); err != nil {
-		return fmt.Errorf("close alerts: %w", err)
-	}
-	if _, err := in.announceNews(ctx, tx, inc.id, nil); err != nil {
-		return err
-	}
-	_, err := in.enqueue(ctx, tx, inc, false)
-	return err
-}
-
-// saveEpisode notes that the trouble has begun once more.
-func saveEpisode(ctx context.Context, tx *sql.Tx, inc *incident) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO episodes (route, at) VALUES ($1, $2)`, inc.group.route, toStamp(inc.heardAt)); err != nil {
-		return fmt.Errorf("note episode: %w", err)
 	}
 	return nil
 }

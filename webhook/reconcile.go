@@ -2,9 +2,7 @@ package webhook
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -194,28 +192,4 @@ func (in *Inbox) firing(ctx context.Context, q queryer, incident string) ([]stri
 		return nil, fmt.Errorf("read alerts: %w", err)
 	}
 	return list, nil
-}
-
-// giveUp ends an incident as stale, unless it was heard of after since.
-func (in *Inbox) giveUp(ctx context.Context, id string, since time.Time) (given bool, err error) {
-	err = in.store.updatePatiently(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		given = false
-		inc := &incident{}
-		err := inc.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND id = $1`, id).Scan)
-		if errors.Is(err, sql.ErrNoRows) || err == nil && inc.updatedAt.After(since) {
-			return nil // another agent, or the sender, was faster
-		}
-		if err != nil {
-			return err
-		}
-		given = true
-		return in.lapse(ctx, tx, inc, in.opts.Now().UTC())
-	})
-	if err != nil {
-		return false, fmt.Errorf("give up incident %s: %w", id, err)
-	}
-	if given {
-		in.wakeAll()
-	}
-	return given, nil
 }
