@@ -28,6 +28,26 @@ type Memo interface {
 // Worker nor a Courier: keys of theirs must not be written to. Its Attempt is 0.
 func (in *Inbox) Memo(incident string) Memo { return &memo{inbox: in, incident: incident} }
 
+// Amend puts in place of what is kept of an incident under key, nil if nothing is, what
+// amend makes of it. No other change comes between the two, of this agent or another.
+// amend may be called again.
+func (in *Inbox) Amend(ctx context.Context, incident, key string, amend func(kept []byte) ([]byte, error)) error {
+	if err := in.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		kept, _, err := recall(ctx, tx, incident, key)
+		if err != nil {
+			return err
+		}
+		value, err := amend(kept)
+		if err != nil {
+			return err
+		}
+		return keep(ctx, tx, incident, key, value)
+	}); err != nil {
+		return fmt.Errorf("amend memo %s: %w", key, err)
+	}
+	return nil
+}
+
 // memo is a Memo in the store.
 type memo struct {
 	inbox    *Inbox
@@ -59,13 +79,9 @@ func recall(ctx context.Context, q queryer, incident, key string) ([]byte, bool,
 func (m *memo) Put(ctx context.Context, key string, value []byte, couriers ...string) error {
 	ctx, cancel := outlasting(ctx)
 	defer cancel()
-	if value == nil {
-		value = []byte{}
-	}
 	var queues []string
 	if err := m.inbox.store.update(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES ($1, $2, $3)
-			ON CONFLICT (incident, key) DO UPDATE SET value = excluded.value`, m.incident, key, value); err != nil {
+		if err := keep(ctx, tx, m.incident, key, value); err != nil {
 			return err
 		}
 		var err error
@@ -76,6 +92,16 @@ func (m *memo) Put(ctx context.Context, key string, value []byte, couriers ...st
 	}
 	m.inbox.wake(queues...)
 	return nil
+}
+
+// keep writes what a memo keeps.
+func keep(ctx context.Context, tx *sql.Tx, incident, key string, value []byte) error {
+	if value == nil {
+		value = []byte{}
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO memos (incident, key, value) VALUES ($1, $2, $3)
+		ON CONFLICT (incident, key) DO UPDATE SET value = excluded.value`, incident, key, value)
+	return err
 }
 
 // Attempt implements Memo.

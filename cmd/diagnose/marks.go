@@ -21,17 +21,19 @@ const (
 
 const memoMarks = "marks"
 
-// addMark remembers the last mark of each user.
-func addMark(ctx context.Context, memo webhook.Memo, user string, m mark) error {
-	marks, err := recall[map[string]mark](ctx, memo, memoMarks)
-	if err != nil {
-		return err
-	}
-	if marks == nil {
-		marks = &map[string]mark{}
-	}
-	(*marks)[user] = m
-	return remember(ctx, memo, memoMarks, marks)
+// addMark remembers the last mark of each user. People press at the same moment, and
+// several agents may hear of it.
+func addMark(ctx context.Context, inbox *webhook.Inbox, incident, user string, m mark) error {
+	return inbox.Amend(ctx, incident, memoMarks, func(kept []byte) ([]byte, error) {
+		marks := map[string]mark{}
+		if kept != nil {
+			if err := json.Unmarshal(kept, &marks); err != nil {
+				return nil, fmt.Errorf("read marks: %w", err)
+			}
+		}
+		marks[user] = m
+		return json.Marshal(marks)
+	})
 }
 
 // stat is how often a verdict was reported, and what people thought of it.

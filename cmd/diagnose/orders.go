@@ -187,7 +187,7 @@ func (o *orders) pressed(ctx context.Context, order slack.Order) (string, error)
 		if order.Button == slack.ButtonWrong {
 			mark = markWrong
 		}
-		if err := addMark(ctx, memo, order.User, mark); err != nil {
+		if err := addMark(ctx, o.inbox, order.Incident, order.User, mark); err != nil {
 			return "", err
 		}
 		return "Noted as " + string(mark) + ". Thank you.", nil
