@@ -1,8 +1,6 @@
 package webhook
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -114,16 +112,8 @@ func (m *metrics) taken(outcomes []Outcome, fates []fate) {
 	}
 }
 
-// run counts a run that ended with err, under a context that ended with ctxErr.
-func (m *metrics) run(took time.Duration, ctxErr, err error) {
-	outcome := "ok"
-	switch {
-	case err == nil:
-	case errors.Is(ctxErr, context.Canceled):
-		outcome = "interrupted"
-	default:
-		outcome = "failed"
-	}
+// run counts a run.
+func (m *metrics) run(outcome string, took time.Duration) {
 	m.runSeconds.WithLabelValues(outcome).Observe(took.Seconds())
 }
 

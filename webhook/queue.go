@@ -3,7 +3,6 @@ package webhook
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/riverqueue/river"
@@ -58,34 +57,4 @@ func once() river.UniqueOpts {
 		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning,
 		rivertype.JobStateRetryable, rivertype.JobStateScheduled,
 	}}
-}
-
-// errTakenUp says that another agent has the job: this one was not heard of.
-var errTakenUp = errors.New("the job was taken up by another agent")
-
-// complete ends the job as part of tx, if it is still this agent's.
-func complete[T river.JobArgs](ctx context.Context, tx *sql.Tx, job *river.Job[T]) error {
-	// An update, so that nobody takes it up before the end of tx.
-	result, err := tx.ExecContext(ctx, `UPDATE river_job SET attempt = attempt WHERE id = $1 AND state = 'running' AND attempt = $2`, job.ID, job.Attempt)
-	if err != nil {
-		return fmt.Errorf("complete job: %w", err)
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(errTakenUp, err)
-	}
-	if _, err := river.JobCompleteTx[wakingDriver](ctx, tx, job); err != nil {
-		return fmt.Errorf("complete job: %w", err)
-	}
-	return nil
-}
-
-// noteFailure writes down the cause, the first argument of the statement, even when ctx
-// has ended.
-func (in *Inbox) noteFailure(ctx context.Context, cause error, statement string, args ...any) error {
-	ctx, cancel := outlasting(ctx)
-	defer cancel()
-	if err := in.store.exec(ctx, statement, append([]any{storable(cause.Error(), 500)}, args...)...); err != nil {
-		return fmt.Errorf("note failure: %w", err)
-	}
-	return nil
 }

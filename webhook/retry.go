@@ -44,3 +44,6 @@ func Backoff(attempts int) time.Duration {
 	}
 	return d - time.Duration(rand.Int64N(int64(d)/10+1))
 }
+
+// due is when a job is tried again that waits for d: River wants a time that is not past.
+func due(d time.Duration) time.Time { return time.Now().Add(max(d, 10*time.Millisecond)) }
