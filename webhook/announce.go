@@ -66,8 +66,8 @@ func (in *Inbox) announce(ctx context.Context, tx *sql.Tx, id string, couriers .
 
 // River takes jobs of the first priority before those of the others.
 const (
-	priorityUrgent = 1
-	priorityUsual  = 2
+	priorityFirst = 1
+	priorityUsual = 2
 )
 
 // enqueueDeliveries makes sure that each of the couriers has a job for the
@@ -83,8 +83,8 @@ func (in *Inbox) enqueueDeliveries(ctx context.Context, tx *sql.Tx, id string, c
 		return nil, fmt.Errorf("look up the severity: %w", err)
 	}
 	priority := priorityUsual
-	if in.workQueue(severity) == urgentQueue {
-		priority = priorityUrgent
+	if in.opts.Urgent(severity) {
+		priority = priorityFirst
 	}
 	jobs := make([]river.InsertManyParams, 0, len(couriers))
 	for _, courier := range couriers {

@@ -109,7 +109,7 @@ func (in *Inbox) open(ctx context.Context) error {
 	}
 	queues := map[string]river.QueueConfig{
 		river.QueueDefault: {MaxWorkers: in.opts.Workers},
-		urgentQueue:        {MaxWorkers: in.opts.Workers},
+		expressQueue:       {MaxWorkers: in.opts.Workers},
 	}
 	for _, courier := range in.couriers() {
 		queues[queueOf(courier)] = river.QueueConfig{MaxWorkers: courierWorkers}

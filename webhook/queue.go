@@ -9,15 +9,15 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// urgentQueue is River's queue of urgent incidents; the others are in the
+// expressQueue is River's queue of urgent incidents; the others are in the
 // default one. Each has its own workers, so that no storm of small things keeps
-// a large one waiting.
-const urgentQueue = "urgent"
+// a large one waiting. Its name is in the stores of all versions.
+const expressQueue = "urgent"
 
 // workQueue is the queue for incidents of that severity.
 func (in *Inbox) workQueue(severity string) string {
 	if in.opts.Urgent(severity) {
-		return urgentQueue
+		return expressQueue
 	}
 	return river.QueueDefault
 }
@@ -35,7 +35,7 @@ func (in *Inbox) enqueue(ctx context.Context, tx *sql.Tx, inc *incident, raised 
 	}
 	if raised {
 		if _, err := tx.ExecContext(ctx, `UPDATE river_job SET priority = $1 WHERE kind = 'delivery' AND state <> 'running' AND `+unfinished+`
-			AND args ->> 'incident' = $2`, priorityUrgent, inc.id); err != nil {
+			AND args ->> 'incident' = $2`, priorityFirst, inc.id); err != nil {
 			return nil, fmt.Errorf("move deliveries of %s up: %w", inc.id, err)
 		}
 	}

@@ -27,7 +27,7 @@ func (in *Inbox) wake(queues ...string) {
 
 // wakeAll wakes the queues of the work and of all couriers.
 func (in *Inbox) wakeAll() {
-	in.wake(river.QueueDefault, urgentQueue)
+	in.wake(river.QueueDefault, expressQueue)
 	for _, courier := range in.couriers() {
 		in.wake(queueOf(courier))
 	}

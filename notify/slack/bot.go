@@ -84,7 +84,7 @@ func NewBot(c BotConfig) (*Bot, error) {
 // one that is missing, and the incident's id is visible on both.
 func (b *Bot) Notify(ctx context.Context, n notify.Notice) (notify.Receipt, error) {
 	// Everybody else goes before what was only found so far: the report follows.
-	s := session{bot: b, n: n, at: n.Prior, urgent: len(n.Findings) == 0 || n.Prior.Message == ""}
+	s := session{bot: b, n: n, at: n.Prior, reserve: len(n.Findings) == 0 || n.Prior.Message == ""}
 	s.at.Sink = b.name
 	m := compose(n)
 	if b.buttons && n.Report != nil {

@@ -57,9 +57,9 @@ func (t *turns) post(channel string) *pace {
 }
 
 // pace spreads calls over time. It is a bucket of tokens: one call takes one, and
-// one comes back every so often. What is urgent takes whatever there is; what is
-// patient waits until the bucket is full and nobody urgent waits, so that there
-// is always something left for the next alert's first message.
+// one comes back every so often. All but one are a reserve: who may take from it takes
+// whatever there is; anybody else waits until the bucket is full and nobody who may is
+// waiting, so that there is always something left for the next alert's first message.
 type pace struct {
 	every time.Duration // none when zero
 	burst int
@@ -69,7 +69,8 @@ type pace struct {
 	filled time.Time // when tokens was right
 	// closed is until when Slack has asked to be left alone.
 	closed time.Time
-	urgent int // how many wait
+	// waiting is how many wait that may take from the reserve.
+	waiting int
 }
 
 func newPace(every time.Duration, burst int) *pace {
@@ -79,21 +80,21 @@ func newPace(every time.Duration, burst int) *pace {
 // errNoTurn is why a call was not made: others went first until time was up.
 var errNoTurn = errors.New("waiting for a turn, as the channel is busy")
 
-// wait waits for the caller's turn. It fails, with a *notify.Error, when ctx ends
-// or is bound to end before: then nothing was sent.
-func (p *pace) wait(ctx context.Context, urgent bool) error {
-	if urgent {
+// wait waits for the caller's turn; with reserve it may take from that. It fails, with
+// a *notify.Error, when ctx ends or is bound to end before: then nothing was sent.
+func (p *pace) wait(ctx context.Context, reserve bool) error {
+	if reserve {
 		p.mu.Lock()
-		p.urgent++
+		p.waiting++
 		p.mu.Unlock()
 		defer func() {
 			p.mu.Lock()
-			p.urgent--
+			p.waiting--
 			p.mu.Unlock()
 		}()
 	}
 	for {
-		d := p.take(urgent)
+		d := p.take(reserve)
 		if d == 0 {
 			return nil
 		}
@@ -112,7 +113,7 @@ func (p *pace) wait(ctx context.Context, urgent bool) error {
 }
 
 // take takes a token and returns zero, or says when to ask again.
-func (p *pace) take(urgent bool) time.Duration {
+func (p *pace) take(reserve bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -125,9 +126,9 @@ func (p *pace) take(urgent bool) time.Duration {
 	p.tokens = min(float64(p.burst), p.tokens+float64(now.Sub(p.filled))/float64(p.every))
 	p.filled = now
 	need := 1.0
-	if !urgent {
+	if !reserve {
 		need = float64(p.burst)
-		if p.urgent > 0 {
+		if p.waiting > 0 {
 			need++ // not before they have gone
 		}
 	}

@@ -18,7 +18,8 @@ type target struct {
 	incident, part  string
 	// mayExist says that the message may be there already.
 	mayExist bool
-	urgent   bool
+	// reserve says that it may take from the reserve of a pace.
+	reserve bool
 }
 
 // place is where a message is.
@@ -51,7 +52,7 @@ func (b *Bot) post(ctx context.Context, t target, m message) (place, error) {
 			return place{}, err
 		}
 		if found.ts != "" {
-			if err = b.update(ctx, found.channel, found.ts, m, t.urgent); !cannotEdit(err) && !isGone(err) {
+			if err = b.update(ctx, found.channel, found.ts, m, t.reserve); !cannotEdit(err) && !isGone(err) {
 				return found, err
 			}
 		}
@@ -70,19 +71,19 @@ func (b *Bot) post(ctx context.Context, t target, m message) (place, error) {
 	if t.thread != "" {
 		form.Set("thread_ts", t.thread)
 	}
-	return b.send(ctx, "chat.postMessage", form, m, b.turns.post(t.channel), t.urgent)
+	return b.send(ctx, "chat.postMessage", form, m, b.turns.post(t.channel), t.reserve)
 }
 
 // update edits a message. Editing twice does no harm, so a lost answer is no
 // unknown outcome.
-func (b *Bot) update(ctx context.Context, channel, ts string, m message, urgent bool) error {
-	_, err := b.send(ctx, "chat.update", url.Values{"channel": {channel}, "ts": {ts}}, m, b.turns.update, urgent)
+func (b *Bot) update(ctx context.Context, channel, ts string, m message, reserve bool) error {
+	_, err := b.send(ctx, "chat.update", url.Values{"channel": {channel}, "ts": {ts}}, m, b.turns.update, reserve)
 	return err
 }
 
 // send makes the call, and once more as plain text if the payload is refused.
-func (b *Bot) send(ctx context.Context, method string, form url.Values, m message, turn *pace, urgent bool) (place, error) {
-	if err := turn.wait(ctx, urgent); err != nil {
+func (b *Bot) send(ctx context.Context, method string, form url.Values, m message, turn *pace, reserve bool) (place, error) {
+	if err := turn.wait(ctx, reserve); err != nil {
 		return place{}, err
 	}
 	form.Set("text", m.text)

@@ -14,8 +14,8 @@ type session struct {
 	bot *Bot
 	n   notify.Notice
 	at  notify.Receipt
-	// urgent goes before what is not.
-	urgent bool
+	// reserve says that it may take from the reserve of a pace.
+	reserve bool
 }
 
 // The parts of an incident that have messages of their own, as their metadata
@@ -32,7 +32,7 @@ func (s *session) say(ctx context.Context, m message) error {
 		m = m.instead(s.at.Instead)
 	}
 	if s.at.Message != "" {
-		err := s.bot.update(ctx, s.at.Channel, s.at.Message, m, s.urgent)
+		err := s.bot.update(ctx, s.at.Channel, s.at.Message, m, s.reserve)
 		switch {
 		case cannotEdit(err):
 			later := s.post(s.at.Message, partLater+strconv.Itoa(int(s.n.Phase)))
@@ -99,7 +99,7 @@ func (s *session) detail(ctx context.Context) error {
 			if s.n.Phase == notify.Resolved || have[i].sum == sum {
 				continue
 			}
-			err := s.bot.update(ctx, s.at.Channel, have[i].ts, content, s.urgent)
+			err := s.bot.update(ctx, s.at.Channel, have[i].ts, content, s.reserve)
 			if err == nil {
 				have[i].sum = sum
 				s.at.Detail = spellPages(have)
@@ -126,7 +126,7 @@ func (s *session) detail(ctx context.Context) error {
 // post says where a part of the incident goes: into the thread of a message, or
 // into the channel when thread is empty.
 func (s *session) post(thread, part string) target {
-	t := target{channel: s.bot.channel, thread: thread, incident: s.n.Incident.ID, part: part, mayExist: s.n.Uncertain, urgent: s.urgent}
+	t := target{channel: s.bot.channel, thread: thread, incident: s.n.Incident.ID, part: part, mayExist: s.n.Uncertain, reserve: s.reserve}
 	if thread != "" {
 		t.channel = s.at.Channel
 	} else if s.at.Instead != "" {
