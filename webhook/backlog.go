@@ -72,24 +72,18 @@ func (b *backlog) states(ctx context.Context, ch chan<- prometheus.Metric) error
 	return nil
 }
 
-// work looks at what waits for the Worker. A job is put in with the news, so it is
-// as old as the news it is for.
+// work looks at what waits for the Worker, be it tried again or given up.
 func (b *backlog) work(ctx context.Context, ch chan<- prometheus.Metric) error {
-	var n int
-	if err := b.store.QueryRowContext(ctx, `SELECT count(*) FROM incidents WHERE worked < revision`).Scan(&n); err != nil {
+	var n, age float64
+	var since string
+	if err := b.store.QueryRowContext(ctx, `SELECT count(*), coalesce(min(CASE WHEN pending_since = '' THEN heard_at ELSE pending_since END), '')
+		FROM incidents WHERE worked < revision`).Scan(&n, &since); err != nil {
 		return err
 	}
-	age := 0.0
-	if err := each(ctx, b.store, func(scan func(...any) error) error {
-		var since time.Time
-		err := scan(&since)
-		age = b.age(since)
-		return err
-	}, `SELECT created_at FROM river_job WHERE kind = 'incident' AND `+unfinished+`
-		ORDER BY created_at LIMIT 1`); err != nil {
-		return err
+	if n > 0 {
+		age = b.age(fromStamp(since))
 	}
-	ch <- prometheus.MustNewConstMetric(b.pending, prometheus.GaugeValue, float64(n))
+	ch <- prometheus.MustNewConstMetric(b.pending, prometheus.GaugeValue, n)
 	ch <- prometheus.MustNewConstMetric(b.oldestPending, prometheus.GaugeValue, age)
 	return nil
 }

@@ -373,7 +373,8 @@ func TestSchemaUpgrade(t *testing.T) {
 	post(t, newHandler(in), message("g", nil, firing("a", 5)))
 	for _, q := range []string{
 		`DROP TABLE barks`, `DROP TABLE deliveries`, `DROP TABLE episodes`, `DROP INDEX incidents_over`, `ALTER TABLE incidents DROP COLUMN episode`,
-		`ALTER TABLE incidents DROP COLUMN heard_at`, `ALTER TABLE incidents DROP COLUMN stale`, `PRAGMA user_version = 1`,
+		`ALTER TABLE incidents DROP COLUMN heard_at`, `ALTER TABLE incidents DROP COLUMN stale`,
+		`ALTER TABLE incidents DROP COLUMN pending_since`, `PRAGMA user_version = 1`,
 	} {
 		if _, err := in.store.write.ExecContext(t.Context(), q); err != nil {
 			t.Fatal(err)
@@ -382,6 +383,9 @@ func TestSchemaUpgrade(t *testing.T) {
 	stop(t, in)
 	c := &fakeCourier{}
 	next := openInboxAt(t, path, Options{Couriers: map[string]Courier{"chat": c}})
+	if since := onlyIncident(t, next).PendingSince; !since.Equal(noon()) {
+		t.Errorf("pending since %s, want noon", since)
+	}
 	start(t, next)
 	post(t, newHandler(next), message("g", nil, firing("a", 5), firing("b", 4)))
 	delivered(t, next)

@@ -71,7 +71,7 @@ func (in *Inbox) giveUp(ctx context.Context, id string, since time.Time) (given 
 func (in *Inbox) lapse(ctx context.Context, tx *sql.Tx, inc *incident, now time.Time) error {
 	inc.resolved, inc.stale, inc.resolvedAt, inc.hidden = true, true, now, 0
 	inc.updatedAt = now
-	inc.revision++
+	inc.revise(now)
 	if err := inc.save(ctx, tx); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -27,25 +28,28 @@ type incident struct {
 	keptBytes  int64
 	revision   int64
 	worked     int64
-	attempts   int
-	lastError  string
-	episode    int
-	heardAt    time.Time
-	stale      bool
+	// pendingSince means nothing when all is worked through.
+	pendingSince time.Time
+	attempts     int
+	lastError    string
+	episode      int
+	heardAt      time.Time
+	stale        bool
 }
 
 // incidentColumns are in the order of scan.
 const incidentColumns = `id, group_key, route, receiver, state = 'resolved', title, severity, started_at, opened_at, updated_at,
-	resolved_at, hidden, kept_bytes, revision, worked, attempts, error, episode, heard_at, stale`
+	resolved_at, hidden, kept_bytes, revision, worked, attempts, error, episode, heard_at, stale, pending_since`
 
 // scan reads a row of incidentColumns.
 func (in *incident) scan(scan func(...any) error) error {
-	var started, opened, updated, resolved, heard string
+	var started, opened, updated, resolved, heard, pending string
 	err := scan(&in.id, &in.group.key, &in.group.route, &in.receiver, &in.resolved, &in.title, &in.severity, &started, &opened, &updated,
 		&resolved, &in.hidden, &in.keptBytes, &in.revision, &in.worked, &in.attempts, &in.lastError,
-		&in.episode, &heard, &in.stale)
+		&in.episode, &heard, &in.stale, &pending)
 	in.startedAt, in.openedAt = fromStamp(started), fromStamp(opened)
 	in.updatedAt, in.resolvedAt, in.heardAt = fromStamp(updated), fromStamp(resolved), fromStamp(heard)
+	in.pendingSince = fromStamp(cmp.Or(pending, heard))
 	in.stored = err == nil
 	return err
 }
@@ -59,21 +63,29 @@ func (in *incident) save(ctx context.Context, tx *sql.Tx) error {
 	// What may change comes first, so that both statements take it as it stands.
 	args := []any{
 		in.id, in.group.key, string(state), in.severity, toStamp(in.startedAt), toStamp(in.updatedAt), toStamp(in.resolvedAt),
-		in.hidden, in.keptBytes, in.revision, in.episode, toStamp(in.heardAt), in.stale,
+		in.hidden, in.keptBytes, in.revision, in.episode, toStamp(in.heardAt), in.stale, toStamp(in.pendingSince),
 	}
 	query := `UPDATE incidents SET group_key = $2, state = $3, severity = $4, started_at = $5, updated_at = $6, resolved_at = $7,
-		hidden = $8, kept_bytes = $9, revision = $10, episode = $11, heard_at = $12, stale = $13 WHERE id = $1`
+		hidden = $8, kept_bytes = $9, revision = $10, episode = $11, heard_at = $12, stale = $13, pending_since = $14 WHERE id = $1`
 	if !in.stored {
 		args = append(args, in.group.route, in.receiver, in.title, toStamp(in.openedAt))
 		query = `INSERT INTO incidents (id, group_key, state, severity, started_at, updated_at, resolved_at,
-			hidden, kept_bytes, revision, episode, heard_at, stale, route, receiver, title, opened_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+			hidden, kept_bytes, revision, episode, heard_at, stale, pending_since, route, receiver, title, opened_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 	}
 	if _, err := tx.ExecContext(ctx, query, args...); err != nil {
 		return fmt.Errorf("save incident: %w", err)
 	}
 	in.stored = true
 	return nil
+}
+
+// revise counts news.
+func (in *incident) revise(now time.Time) {
+	if in.worked == in.revision {
+		in.pendingSince = now
+	}
+	in.revision++
 }
 
 // waits reports whether there is news and certainly a job for it: nothing of it has
@@ -116,7 +128,7 @@ func (in *incident) take(m *Message, d delta, now time.Time) {
 		}
 	}
 	if d.news || d.closes || hidden != in.hidden {
-		in.revision++
+		in.revise(now)
 	}
 	in.hidden = hidden
 }

@@ -57,11 +57,13 @@ type IncidentRow struct {
 	Alerts int    `json:"alerts"`
 	Firing int    `json:"firing"`
 	Hidden uint64 `json:"hidden_alerts,omitempty"`
-	// Pending says that there is news which has not been worked through;
-	// Attempts counts the calls made for it, Error is how the last one failed.
-	Pending  bool   `json:"pending"`
-	Attempts int    `json:"attempts,omitempty"`
-	Error    string `json:"error,omitempty"`
+	// Pending says that there is news which has not been worked through, and
+	// PendingSince when the oldest of it came; Attempts counts the calls made for it,
+	// Error is how the last one failed.
+	Pending      bool      `json:"pending"`
+	PendingSince time.Time `json:"pending_since,omitzero"`
+	Attempts     int       `json:"attempts,omitempty"`
+	Error        string    `json:"error,omitempty"`
 	// Undelivered lists the couriers that have not delivered the last news.
 	Undelivered []DeliveryRow `json:"undelivered,omitempty"`
 }
@@ -119,6 +121,9 @@ func list(ctx context.Context, q queryer, f Filter) ([]IncidentRow, error) {
 		r.StartedAt, r.OpenedAt, r.UpdatedAt, r.ResolvedAt = in.startedAt, in.openedAt, in.updatedAt, in.resolvedAt
 		r.Episode = in.episode
 		r.Hidden, r.Pending, r.Attempts, r.Error = in.hidden, in.worked < in.revision, in.attempts, in.lastError
+		if r.Pending {
+			r.PendingSince = in.pendingSince
+		}
 		switch {
 		case in.stale:
 			r.State = StateStale

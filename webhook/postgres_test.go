@@ -81,6 +81,7 @@ func TestOnPostgres(t *testing.T) {
 		"ManyGivenUp":             TestManyGivenUp,
 		"Followers":               TestFollowers,
 		"Backlog":                 TestBacklog,
+		"BacklogGivenUp":          TestBacklogGivenUp,
 		"DearChanges":             TestDearChanges,
 		"Unreceived":              TestUnreceived,
 		"EndedUnheard":            TestEndedUnheard,

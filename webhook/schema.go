@@ -8,13 +8,13 @@ import (
 )
 
 // schemaVersion is kept in SQLite's user_version, and in Postgres in a table.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // schemaSteps are the store's own part, River's tables are made by its
 // migrations: step n makes version n+1 out of version n. They are written in
 // SQLite's words, but for BOOLEAN; words says what a database has instead.
 func schemaSteps(words ...string) []string {
-	steps := []string{schemaIncidents, schemaDeliveries, schemaEpisodes, schemaBarks}
+	steps := []string{schemaIncidents, schemaDeliveries, schemaEpisodes, schemaBarks, schemaPending}
 	spell := strings.NewReplacer(words...)
 	for i, step := range steps {
 		steps[i] = spell.Replace(step)
@@ -157,6 +157,13 @@ CREATE TABLE barks (
 	id BIGINT PRIMARY KEY,
 	at TEXT NOT NULL
 );
+`
+
+// schemaPending tells how long the work on an incident is overdue.
+const schemaPending = `
+-- pending_since is when the oldest news came that has not been worked through; what an
+-- older program wrote has none, and is as old as its episode.
+ALTER TABLE incidents ADD COLUMN pending_since TEXT NOT NULL DEFAULT '';
 `
 
 // schemaPostgres is what SQLite has by itself, and what several agents need.

@@ -138,7 +138,7 @@ func TestOpenFaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop(t, in)
-		}, "has version 99, this program knows version 4"},
+		}, "has version 99, this program knows version 5"},
 		{"no folder", func(t *testing.T, path string) {
 			if err := os.Remove(filepath.Dir(path)); err != nil {
 				t.Fatal(err)

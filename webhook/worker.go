@@ -83,8 +83,8 @@ func (w *work) call(ctx context.Context, in playbooks.Incident, memo Memo) error
 // finish implements duty.
 func (w *work) finish(ctx context.Context, tx *sql.Tx) ([]string, error) {
 	var more bool
-	if err := tx.QueryRowContext(ctx, `UPDATE incidents SET worked = $1, attempts = 0, error = '' WHERE id = $2 RETURNING worked < revision, severity`,
-		w.row.revision, w.id).Scan(&more, &w.row.severity); err != nil {
+	if err := tx.QueryRowContext(ctx, `UPDATE incidents SET worked = $1, attempts = 0, error = '', pending_since = $2
+		WHERE id = $3 RETURNING worked < revision, severity`, w.row.revision, toStamp(w.inbox.opts.Now()), w.id).Scan(&more, &w.row.severity); err != nil {
 		return nil, fmt.Errorf("record run: %w", err)
 	}
 	if !more {

@@ -183,7 +183,7 @@ func writeIncidents(out io.Writer, rows []webhook.IncidentRow) error {
 	for _, r := range rows {
 		state := string(r.State)
 		if r.Pending {
-			state += ", being worked on"
+			state += ", being worked on since " + notify.Clock(r.PendingSince)
 		}
 		fmt.Fprintf(&b, "%s  %s  %s  %s of %s firing  %s\n", r.ID, state, orNone(notify.Line(r.Severity, 20)),
 			notify.Value(float64(r.Firing), probes.Count), notify.Count(r.Alerts, "alert"), notify.Line(r.Title, 80))
