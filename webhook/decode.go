@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -60,7 +61,11 @@ func Decode(body []byte) (Message, error) {
 	default:
 		return Message{}, &DecodeError{"version", fmt.Sprintf(`"version" is %s: want "4"`, loggable(v.s, 20))}
 	}
-	return w.message(), nil
+	m := w.message()
+	if m.unnamed() && slices.Contains(fingerprints(&m), fingerprint(nil)) {
+		return Message{}, &DecodeError{"not-alertmanager", `an alert has no "labels" and the message neither "groupKey" nor "groupLabels": want one of these, as nothing tells it from others`}
+	}
+	return m, nil
 }
 
 // checkEncoding refuses what is not plain UTF-8.

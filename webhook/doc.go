@@ -9,8 +9,8 @@
 // # Identity
 //
 // An incident is one episode of one group of alerts. The group is known by the
-// sender's groupKey or, where there is none, by receiver and group labels; the
-// alerts by their fingerprint. The bytes of the body, externalURL, the exact
+// sender's groupKey or, where there is none, by receiver and group labels or, where
+// there are none either, by its alerts; the alerts by their fingerprint. The bytes of the body, externalURL, the exact
 // startsAt and the spelling of the receiver differ between the peers of one
 // highly available pair and between retries, so they count for nothing.
 //

@@ -26,7 +26,7 @@ func findOpen(ctx context.Context, tx *sql.Tx, m *Message) (*incident, error) {
 	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = $1 AND EXISTS (
 		SELECT 1 FROM alerts WHERE incident = id AND firing AND fingerprint IN (SELECT value FROM json_each($2)))
 		ORDER BY opened_at LIMIT 1`, g.route, string(list)).Scan)
-	if errors.Is(err, sql.ErrNoRows) && m.GroupKey == "" {
+	if errors.Is(err, sql.ErrNoRows) && m.GroupKey == "" && !m.unnamed() {
 		// All that is known of the group is its route.
 		err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'open' AND route = $1
 			ORDER BY opened_at LIMIT 1`, g.route).Scan)
@@ -57,7 +57,7 @@ func findOver(ctx context.Context, tx *sql.Tx, m *Message, since time.Time) (*in
 	in := &incident{}
 	err = in.scan(tx.QueryRowContext(ctx, `SELECT `+incidentColumns+` FROM incidents WHERE state = 'resolved' AND route = $1 AND updated_at > $2
 		AND (group_key = $3 OR $4 OR EXISTS (SELECT 1 FROM alerts WHERE incident = id AND fingerprint IN (SELECT value FROM json_each($5))))
-		ORDER BY updated_at DESC LIMIT 1`, g.route, toStamp(since), g.key, m.GroupKey == "", string(list)).Scan)
+		ORDER BY updated_at DESC LIMIT 1`, g.route, toStamp(since), g.key, m.GroupKey == "" && !m.unnamed(), string(list)).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

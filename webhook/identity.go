@@ -31,11 +31,20 @@ func (m *Message) group() groupID {
 		return pipeGroup()
 	}
 	route := digest("route", receiverName(m.Receiver), labelText(m.GroupLabels))
-	if m.GroupKey == "" {
-		return groupID{key: route, route: route}
+	switch {
+	case m.GroupKey != "":
+		return groupID{key: digest("group", m.GroupKey), route: route}
+	case m.unnamed():
+		alerts := fingerprints(m)
+		slices.Sort(alerts)
+		return groupID{key: digest(append(slices.Compact(alerts), route)...), route: route}
 	}
-	return groupID{key: digest("group", m.GroupKey), route: route}
+	return groupID{key: route, route: route}
 }
+
+// unnamed reports whether nothing but the alerts tells the group from others of its
+// receiver: two such groups are the same trouble only where they have an alert in common.
+func (m *Message) unnamed() bool { return m.GroupKey == "" && len(m.GroupLabels) == 0 }
 
 // receiverName undoes the regular expression quoting that Alertmanager applies
 // to the receiver, so that "team.sre" and `team\.sre` are one receiver.

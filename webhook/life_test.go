@@ -30,6 +30,49 @@ func TestGroupMoves(t *testing.T) {
 	}
 }
 
+// TestUnnamed: of a group without key and labels only its alerts tell which it is; those
+// of other incidents of its receiver are no kin of it, open or over.
+func TestUnnamed(t *testing.T) {
+	t.Parallel()
+	in := openInbox(t, Options{})
+	h := newHandler(in)
+	unnamed := map[string]any{"groupKey": "", "groupLabels": nil}
+	for i, step := range []struct {
+		alerts []alertSpec
+		want   Effect
+		open   int
+	}{
+		{[]alertSpec{firing("a", 30)}, Opened, 1},
+		{[]alertSpec{firing("b", 30)}, Opened, 2},
+		{[]alertSpec{firing("a", 30)}, Repeated, 2},
+		{[]alertSpec{firing("c", 30), firing("b", 30)}, Updated, 2},
+		{[]alertSpec{firing("b", 30), firing("c", 30)}, Repeated, 2},
+		{[]alertSpec{resolved("a", 30, 5)}, Closed, 1},
+		{[]alertSpec{resolved("b", 30, 5), resolved("c", 30, 5)}, Closed, 0},
+		{[]alertSpec{firing("d", 4)}, Opened, 1},
+		{[]alertSpec{firing("a", 4)}, Reopened, 2},
+	} {
+		if _, got := post(t, h, message("x", unnamed, step.alerts...)); !slices.Equal(got, []Effect{step.want}) {
+			t.Errorf("step %d: got %v, want %s", i, got, step.want)
+		}
+		if got := counted(t, in, "diagnose_incidents", "open"); got != float64(step.open) {
+			t.Errorf("step %d: got %v open incidents, want %d", i, got, step.open)
+		}
+	}
+	// What nothing tells from others is refused, for it would be the same as all such.
+	for body, want := range map[string]int{
+		`{"alerts":[{"status":"firing"}]}`: http.StatusBadRequest,
+		`{"alerts":[{"status":"firing","labels":{"a":"1"}},{"status":"firing","annotations":{"summary":"s"}}]}`: http.StatusBadRequest,
+		`{"alerts":[{"status":"firing","fingerprint":"f"}]}`:                                                    http.StatusOK,
+		`{"groupKey":"k","alerts":[{"status":"firing"}]}`:                                                       http.StatusOK,
+		`{"groupLabels":{"a":"1"},"alerts":[{"status":"firing"}]}`:                                              http.StatusOK,
+	} {
+		if code, a := serve(t, h, request([]byte(body))); code != want || code != http.StatusOK && (a.Reason != "not-alertmanager" || !strings.Contains(a.Error, "groupKey")) {
+			t.Errorf("%s: got %d %q %q, want %d", body, code, a.Reason, a.Error, want)
+		}
+	}
+}
+
 // TestWrongClock: a sender whose clock is ahead is taken in, resolved, and heard
 // again once its clock is right.
 func TestWrongClock(t *testing.T) {

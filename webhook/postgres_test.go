@@ -64,6 +64,7 @@ func TestOnPostgres(t *testing.T) {
 		"Behind":                  TestBehind,
 		"GroupMoves":              TestGroupMoves,
 		"GroupLife":               TestGroupLife,
+		"Unnamed":                 TestUnnamed,
 		"UrgentFirst":             TestUrgentFirst,
 		"Storm":                   TestStorm,
 		"Bounds":                  TestBounds,

@@ -128,7 +128,7 @@ func TestBodies(t *testing.T) {
 		{"54 changed annotation", strings.ReplaceAll(valid, "HighErrorRate summary", "another"), 200, "", Opened, 0},
 		{"55 control characters and ANSI", strings.ReplaceAll(valid, "HighErrorRate summary", `\u001b[31mred\u0007\u202e`), 200, "", Opened, 0},
 		{"white space only", " \r\n\t", 400, "empty", "", 0},
-		{"alerts of other types", `{"alerts":[null,7,"x",[],{}]}`, 200, "", Opened, 4},
+		{"alerts of other types", `{"groupKey":"k","alerts":[null,7,"x",[],{}]}`, 200, "", Opened, 4},
 		{"version is an object", strings.Replace(valid, `"version":"4"`, `"version":{}`, 1), 400, "version", "", 0},
 		{"version is a number", strings.Replace(valid, `"version":"4"`, `"version":4`, 1), 200, "", Opened, 0},
 		{"version 1 that is not Grafana's", strings.Replace(valid, `"version":"4"`, `"version":"1"`, 1), 400, "version", "", 0},
