@@ -34,9 +34,14 @@ func (in *incident) reopen(now time.Time) {
 	in.heardAt, in.startedAt = now, now
 }
 
-// saveEpisode notes that the trouble has begun once more.
-func saveEpisode(ctx context.Context, tx *sql.Tx, inc *incident) error {
-	if _, err := tx.ExecContext(ctx, `INSERT INTO episodes (route, at) VALUES ($1, $2)`, inc.group.route, toStamp(inc.heardAt)); err != nil {
+// saveEpisode notes that the trouble has begun once more: that of its route, unless all
+// unnamed groups of a receiver have that.
+func saveEpisode(ctx context.Context, tx *sql.Tx, inc *incident, m *Message) error {
+	trouble := inc.group.route
+	if m.unnamed() {
+		trouble = inc.group.key
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO episodes (route, at) VALUES ($1, $2)`, trouble, toStamp(inc.heardAt)); err != nil {
 		return fmt.Errorf("note episode: %w", err)
 	}
 	return nil

@@ -144,8 +144,8 @@ func load(ctx context.Context, q queryer, id string) (playbooks.Incident, *incid
 		return playbooks.Incident{}, nil, err
 	}
 	var all, episodes int
-	if err := q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM alerts WHERE incident = $1), (SELECT count(*) FROM episodes WHERE route = $2 AND at > $3)`,
-		id, in.group.route, toStamp(in.heardAt.Add(-today))).Scan(&all, &episodes); err != nil {
+	if err := q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM alerts WHERE incident = $1), (SELECT count(*) FROM episodes WHERE route IN ($2, $3) AND at > $4)`,
+		id, in.group.route, in.group.key, toStamp(in.heardAt.Add(-today))).Scan(&all, &episodes); err != nil {
 		return playbooks.Incident{}, nil, fmt.Errorf("count alerts: %w", err)
 	}
 	return playbooks.Incident{

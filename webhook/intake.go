@@ -125,7 +125,7 @@ func (in *Inbox) take(ctx context.Context, tx *sql.Tx, m *Message, now time.Time
 		return taken{}, err
 	}
 	if effect == Opened || effect == Reopened {
-		if err := saveEpisode(ctx, tx, inc); err != nil {
+		if err := saveEpisode(ctx, tx, inc, m); err != nil {
 			return taken{}, err
 		}
 	}

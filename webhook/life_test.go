@@ -59,6 +59,17 @@ func TestUnnamed(t *testing.T) {
 			t.Errorf("step %d: got %v open incidents, want %d", i, got, step.open)
 		}
 	}
+	episodes := map[int]int{}
+	for _, r := range incidents(t, in) {
+		inc, _, err := load(t.Context(), in.store.read, r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		episodes[inc.EpisodesToday]++
+	}
+	if episodes[1] != 2 || episodes[2] != 1 {
+		t.Errorf("so many incidents have had so many episodes today: %v, want 2 with 1, and 1 with 2", episodes)
+	}
 	// What nothing tells from others is refused, for it would be the same as all such.
 	for body, want := range map[string]int{
 		`{"alerts":[{"status":"firing"}]}`: http.StatusBadRequest,
