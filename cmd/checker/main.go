@@ -9,10 +9,13 @@ import (
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/regpath/diagnose/cmd/shell"
 )
 
 func main() {
 	logging.Disable() // go-redis repeats on stderr what it also returns as an error
+	shell.HeedPipe()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what the first could not
 	code := run(ctx, os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr)

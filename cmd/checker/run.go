@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/reference/cache"
 	"github.com/regpath/diagnose/reference/guard"
 	"github.com/regpath/diagnose/reference/local"
@@ -35,6 +36,9 @@ func (e usageError) Unwrap() error { return e.error }
 // the exit code.
 func run(ctx context.Context, args []string, env func(string) (string, bool), stdout, stderr io.Writer) int {
 	var f flags
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	out := shell.NewStdout(stdout, stop) // where it serves is told there alone
 	cmd := &cobra.Command{
 		Use:   "checker",
 		Short: "Serve username checks and registrations, to be diagnosed",
@@ -44,7 +48,11 @@ contract under /debug/diagnose/.
 
 Without flags it runs on an embedded Redis and SQLite. Every flag can also be
 given in the environment: CHECKER_LISTEN for --listen, CHECKER_SHARD_DSN, with
-spaces between several, for --shard-dsn.`,
+spaces between several, for --shard-dsn.
+
+Exit codes: 0 stopped by a signal, or a load came to its end, 1 could not start or
+stopped serving, 2 bad usage, 4 stdout cannot be written to, 141 whoever read it has
+gone.`,
 		Args:          flagsOnly,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -54,16 +62,20 @@ spaces between several, for --shard-dsn.`,
 			if err != nil {
 				return usageError{err}
 			}
-			return serve(cmd.Context(), o, stdout)
+			return serve(cmd.Context(), o, out)
 		},
 	}
 	cmd.SetArgs(args)
-	cmd.SetOut(stdout)
+	cmd.SetOut(out)
 	cmd.SetErr(stderr)
 	cmd.SetFlagErrorFunc(badFlag)
 	f.register(cmd.Flags())
-	cmd.AddCommand(newLoad(stdout))
-	err := cmd.ExecuteContext(ctx)
+	cmd.AddCommand(newLoad(out))
+	return out.Exit(exitOf(cmd.ExecuteContext(ctx), stderr), cmd.Name(), stderr)
+}
+
+// exitOf tells an error to the user and returns the exit code.
+func exitOf(err error, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
@@ -208,9 +220,7 @@ func serve(ctx context.Context, o local.Options, stdout io.Writer) error {
 		}
 		return err
 	}
-	if _, err := fmt.Fprintln(stdout, describe(p)); err != nil {
-		return errors.Join(err, p.Close())
-	}
+	_, _ = fmt.Fprintln(stdout, describe(p)) // a failure of which ends ctx
 	select {
 	case <-ctx.Done():
 	case <-p.Done():

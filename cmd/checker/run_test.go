@@ -11,9 +11,11 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/reference/local"
 )
 
@@ -221,4 +223,22 @@ func deadAddress(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return l.Addr().String()
+}
+
+// full takes nothing, as a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestUntold: what cannot be printed is an error, at once where the service cannot say
+// where it serves.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"--help"}, {"--listen", "127.0.0.1:0", "--names", "10"}} {
+		stderr := newOutput()
+		const want = "checker: write to stdout: no space left on device: the output is not complete\n"
+		if c := run(t.Context(), args, noEnvironment, full{}, stderr); c != shell.ExitUnwritten || stderr.String() != want {
+			t.Errorf("checker %q: exit code %d, stderr %q, want %d and %q", args, c, stderr, shell.ExitUnwritten, want)
+		}
+	}
 }

@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/playbooks"
 )
 
@@ -22,11 +24,12 @@ const (
 	exitCauseFound   = 1
 	exitUsage        = 2
 	exitInconclusive = 3
-	exitUntold       = 4
+	exitUntold       = shell.ExitUnwritten
 	exitInterrupted  = 130 // as shells have it
 )
 
 func main() {
+	shell.HeedPipe()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends what the first could not
 	os.Exit(run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr}))
@@ -35,9 +38,14 @@ func main() {
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, std streams) int {
 	logging.Disable() // go-redis repeats on stderr what it also returns as an error
-	cmd := newRoot(std)
+	out := shell.NewStdout(std.out, nil)
+	cmd := newRoot(streams{out: out, err: std.err}, std)
 	cmd.SetArgs(args)
-	err := cmd.ExecuteContext(ctx)
+	return out.Exit(exitOf(ctx, cmd.ExecuteContext(ctx), std.err), "diagnose", std.err)
+}
+
+// exitOf tells an error to the user and returns the exit code.
+func exitOf(ctx context.Context, err error, stderr io.Writer) int {
 	var code exitCode
 	faults := new(playbooks.LoadError)
 	switch {
@@ -46,16 +54,16 @@ func run(ctx context.Context, args []string, std streams) int {
 	case errors.As(err, &code):
 		return int(code)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		_, _ = fmt.Fprintln(std.err, "diagnose: interrupted")
+		_, _ = fmt.Fprintln(stderr, "diagnose: interrupted")
 		return exitInterrupted
 	case errors.As(err, &faults): // as compilers print them, for editors: nothing before the place
-		_, _ = fmt.Fprintln(std.err, err)
+		_, _ = fmt.Fprintln(stderr, err)
 		return exitUsage
 	case errors.As(err, new(untold)):
-		_, _ = fmt.Fprintf(std.err, "diagnose: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "diagnose: %v\n", err)
 		return exitUntold
 	default:
-		_, _ = fmt.Fprintf(std.err, "diagnose: %v\n", err)
+		_, _ = fmt.Fprintf(stderr, "diagnose: %v\n", err)
 		return exitUsage
 	}
 }

@@ -160,7 +160,7 @@ func TestManualFlags(t *testing.T) {
 		t.Error("the manual mentions no command")
 	}
 	for _, m := range passing {
-		cmd, rest, err := newRoot(streams{}).Find(strings.Fields(m[1]))
+		cmd, rest, err := newRoot(streams{}, streams{}).Find(strings.Fields(m[1]))
 		if err == nil {
 			err = cmd.ParseFlags(rest)
 		}

@@ -10,7 +10,9 @@ import (
 // streams are where a command writes: results to out, everything else to err.
 type streams struct{ out, err io.Writer }
 
-func newRoot(std streams) *cobra.Command {
+// newRoot makes all commands. The agent's streams are apart: its sinks are to know
+// what they could not write, and tell it again.
+func newRoot(std, agent streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diagnose",
 		Short: "Work out why a registration path is sick, and say so in chat",
@@ -18,7 +20,9 @@ func newRoot(std streams) *cobra.Command {
 shards, errors), works out the root cause and reports it with its evidence.
 
 Exit codes: 0 healthy, 1 cause found, 2 bad usage or configuration, 3 inconclusive,
-4 the report could not be told or kept, 130 interrupted.`,
+4 what was asked for could not be printed, kept or sent, 130 interrupted, 141 whoever
+read stdout has gone. What can be done without stdout is done, a recording and
+messages to chat among it; a stdout that is closed is taken for /dev/null.`,
 		Version:       version(),
 		Args:          subcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -30,7 +34,7 @@ Exit codes: 0 healthy, 1 cause found, 2 bad usage or configuration, 3 inconclusi
 	cmd.SetHelpCommand(newHelp())
 	cmd.SetOut(std.out)
 	cmd.SetErr(std.err)
-	cmd.AddCommand(newRun(std), newReplay(std), newLint(std), newTest(std), newDocs(std), newServe(std), newIncidents(std), newDemo(std), newVersion(std))
+	cmd.AddCommand(newRun(std), newReplay(std), newLint(std), newTest(std), newDocs(std), newServe(agent), newIncidents(std), newDemo(std), newVersion(std))
 	return cmd
 }
 

@@ -139,11 +139,11 @@ func (f *runFlags) run(ctx context.Context, std streams) error {
 	in := playbooks.Incident{Trigger: "manual", Title: "diagnose run", Playbook: p.Name, Target: t.name, StartedAt: time.Now()}
 	f.window = cmp.Or(f.window, c.Window)
 	report, err := f.look(ctx, t, p, in, std)
-	if err != nil {
+	if err != nil && !errors.As(err, new(untold)) {
 		return err
 	}
 	in.ID = report.ID
-	if err := tellAll(ctx, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report}, sinks); err != nil {
+	if err := errors.Join(err, tellAll(ctx, notify.Notice{Incident: in, Phase: notify.Reported, Report: &report}, sinks)); err != nil {
 		return err
 	}
 	return exitFor(report.Verdict)
@@ -213,7 +213,7 @@ func writeDetail(w io.Writer, r playbooks.Report, format string, d notify.Detail
 		err = notify.Text(w, r, notify.TextOptions{Detail: d})
 	}
 	if err != nil {
-		return untold{fmt.Errorf("write the report: %w", err)}
+		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
 }
