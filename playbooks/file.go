@@ -3,9 +3,7 @@ package playbooks
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 )
@@ -45,27 +43,10 @@ func Files(fsys fs.FS, patterns ...string) ([]File, error) {
 	return files, nil
 }
 
-// ReadFile reads a playbook and its parts from the disk.
-func ReadFile(name string) (File, error) {
+// ReadFile reads a playbook and its parts by a func that reads one file.
+func ReadFile(name string, read func(name string) ([]byte, error)) (File, error) {
 	name = filepath.Clean(name)
-	return readFile(name, filepath.Dir(name), readBounded, filepath.Join)
-}
-
-// maxFile is more than any playbook has: whoever names another file by mistake is told
-// so, before it fills the memory.
-const maxFile = 4 << 20
-
-func readBounded(name string) (_ []byte, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		return nil, fmt.Errorf("%s is larger than %d MB, which no playbook is", name, maxFile>>20)
-	}
-	return data, err
+	return readFile(name, filepath.Dir(name), read, filepath.Join)
 }
 
 // readFile reads a file and the parts that it names, which lie in its folder or

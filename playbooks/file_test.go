@@ -51,7 +51,7 @@ func causesOfSmall() string {
 
 // TestParts: a playbook in parts is the same playbook.
 func TestParts(t *testing.T) {
-	f, err := playbooks.ReadFile(inParts(t, "small/causes.yaml", causesOfSmall()))
+	f, err := playbooks.ReadFile(inParts(t, "small/causes.yaml", causesOfSmall()), os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestParts(t *testing.T) {
 func TestFaultsOfParts(t *testing.T) {
 	bad := strings.NewReplacer("a.x > 10", "a.xx > 10", "explains: [shallow]", "explains: [shalow]").Replace(causesOfSmall()) + "timeout: 3s\n"
 	head := inParts(t, "small/causes.yaml", bad)
-	f, err := playbooks.ReadFile(head)
+	f, err := playbooks.ReadFile(head, os.ReadFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestFaultsOfParts(t *testing.T) {
 // it; none is looked for outside the playbook's folder.
 func TestPartsThatCannotBeRead(t *testing.T) {
 	head := inParts(t, "small/none.yaml, ../x.yaml, /etc/passwd", causesOfSmall())
-	_, err := playbooks.ReadFile(head)
+	_, err := playbooks.ReadFile(head, os.ReadFile)
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("got %v, want %v", err, fs.ErrNotExist)
 	}

@@ -66,7 +66,7 @@ type loader struct {
 func (l *loader) load(f File) *Playbook {
 	root := l.parse(f.Data)
 	l.head = l.sheet
-	if root == nil || !l.is(root, yaml.MappingNode, "", "a mapping") {
+	if root == nil || !l.is(root, yaml.MappingNode, "", "a mapping") || l.notMeant(root, IsPlaybook) {
 		return nil
 	}
 	var file playbookFile

@@ -172,11 +172,19 @@ func (d *document) is(n *yaml.Node, kind yaml.Kind, path, expected string) bool 
 	if n.Kind == kind && (kind != yaml.ScalarNode || n.Tag != "!!null") {
 		return true
 	}
-	d.refuse(n, path, "wrong type: "+d.describe(n), expected)
+	is := d.describe(n)
+	if path == "" && n.Kind == yaml.ScalarNode {
+		is = scalarName(n) // the whole of a file that is none of ours
+	}
+	d.refuse(n, path, "wrong type: "+is, expected)
 	return false
 }
 
-// describe says what a node is, quoting its value unless that may be secret.
+// maxQuoted is how many bytes of a value a fault quotes: who gives a wrong file is not
+// to have all of it, and whatever is in it, in the log of a build.
+const maxQuoted = 40
+
+// describe says what a node is, quoting its value unless that is long or may be secret.
 func (d *document) describe(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -185,7 +193,7 @@ func (d *document) describe(n *yaml.Node) string {
 		return "a list"
 	case n.Tag == "!!null":
 		return "nothing"
-	case d.discreet:
+	case d.discreet, len(n.Value) > maxQuoted:
 		return scalarName(n)
 	}
 	return fmt.Sprintf("%q", n.Value)

@@ -84,7 +84,7 @@ func LoadSuite(f File, around Surroundings) (*Suite, error) {
 // load returns an error that is none of the file's.
 func (l *suiteLoader) load(data []byte) error {
 	root := l.parse(data)
-	if root == nil {
+	if root == nil || !l.is(root, yaml.MappingNode, "", "a mapping") || l.notMeant(root, IsTests) {
 		return nil
 	}
 	var file suiteFile

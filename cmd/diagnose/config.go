@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/playbooks"
 )
 
@@ -138,7 +139,7 @@ type check func(c *config, bad complain) error
 // loadConfig reads a configuration. Its error holds every fault that it or one of the
 // checks has found.
 func loadConfig(path string, checks ...check) (*config, error) {
-	data, err := readFile(path, maxText)
+	data, err := shell.ReadText(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}

@@ -26,7 +26,7 @@ and for good. Without an argument it is the page of the built-in playbooks.`,
 func docs(paths []string, out io.Writer) error {
 	var files []playbooks.File
 	for _, path := range paths {
-		f, err := playbooks.ReadFile(path)
+		f, err := readPlaybook(path)
 		if err != nil {
 			return fmt.Errorf("read playbook: %w", err)
 		}

@@ -1,29 +1,27 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"io"
-	"os"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/regpath/diagnose/cmd/shell"
+	"github.com/regpath/diagnose/playbooks"
 )
 
-// More than any such file has. Whoever names another one by mistake is told so, before
-// it fills the memory.
-const (
-	maxText      = 4 << 20  // what people write: configurations, tests, secrets
-	maxRecording = 64 << 20 // what run --record writes
-)
+// readPlaybook reads a playbook and its parts.
+func readPlaybook(path string) (playbooks.File, error) {
+	return playbooks.ReadFile(path, shell.ReadText)
+}
 
-// readFile reads a file that the user named, up to a limit.
-func readFile(path string, limit int64) (_ []byte, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s is larger than %d MB, which cannot be meant", path, limit>>20)
-	}
-	return data, err
+// filesBelow lists the files in a folder, at any depth, whose names end like that. Pipes
+// and devices are none of them.
+func filesBelow(folder, suffix string) (names []string, err error) {
+	err = filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Type()&^fs.ModeSymlink == 0 && strings.HasSuffix(name, suffix) {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
 }

@@ -18,7 +18,7 @@ func loadPlaybooks(catalog probes.Catalog, paths []string) (map[string]*playbook
 	}
 	var own []playbooks.File
 	for _, path := range paths {
-		f, err := playbooks.ReadFile(path)
+		f, err := readPlaybook(path)
 		if err != nil {
 			return nil, fmt.Errorf("read playbook: %w", err)
 		}

@@ -124,7 +124,7 @@ func (c *config) checkPlaybooks(bad complain, more ...string) error {
 	}
 	builtin := len(files)
 	for i, path := range slices.Concat(c.Playbooks, more) {
-		f, err := playbooks.ReadFile(path)
+		f, err := readPlaybook(path)
 		switch {
 		case err == nil:
 			files = append(files, f)

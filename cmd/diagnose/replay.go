@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/playbooks"
 )
@@ -66,7 +67,7 @@ func (f *replayFlags) run(path string, std streams) error {
 
 // readRecording reads a report from a file.
 func readRecording(path string) (playbooks.Report, error) {
-	data, err := readFile(path, maxRecording)
+	data, err := shell.ReadFile(path, shell.MaxRecording)
 	if err != nil {
 		return playbooks.Report{}, fmt.Errorf("read recording: %w", err)
 	}
@@ -85,7 +86,7 @@ func (f *replayFlags) choose(recorded playbooks.Report) (*playbooks.Playbook, er
 		if f.playbook != "" {
 			return nil, errors.New("give the playbook either by --playbook or by --playbook-file")
 		}
-		file, err := playbooks.ReadFile(f.file)
+		file, err := readPlaybook(f.file)
 		if err != nil {
 			return nil, fmt.Errorf("read playbook: %w", err)
 		}

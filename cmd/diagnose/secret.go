@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/notify"
 )
 
@@ -71,27 +71,8 @@ func secretFile(path string) (secret, error) {
 	if path == "" {
 		return secret{}, nil
 	}
-	b, err := readFile(path, maxText)
-	if wrapped := new(os.PathError); errors.As(err, &wrapped) {
-		err = wrapped.Err
-	}
-	switch {
-	case err != nil && looksSecret(path):
-		return secret{}, errors.New("want the name of a file that holds the secret; what stands there looks like the secret itself and is not shown")
-	case err != nil:
-		return secret{}, fmt.Errorf("read secret file %s: %w", path, err)
-	}
-	v := strings.TrimSpace(string(b))
-	if v == "" {
-		return secret{}, fmt.Errorf("secret file %s is empty", path)
-	}
-	return secret{Secret: notify.NewSecret(v)}, nil
-}
-
-// looksSecret tells what may be a secret from the name of a file, which is none: a
-// URL, a connection string, what comes from Slack.
-func looksSecret(path string) bool {
-	return strings.ContainsAny(path, "@=") || strings.Contains(path, "://") || strings.HasPrefix(path, "xox")
+	text, err := shell.ReadSecret(path)
+	return secret{Secret: notify.NewSecret(text)}, err
 }
 
 // variable is what the name of an environment variable looks like.

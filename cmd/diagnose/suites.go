@@ -6,8 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/probes"
 )
@@ -56,7 +56,7 @@ func (s *suites) paths(paths []string) ([]*playbooks.Suite, error) {
 			return nil, err
 		}
 		for _, name := range names {
-			data, err := readFile(name, maxText)
+			data, err := shell.ReadText(name)
 			if err != nil {
 				return nil, fmt.Errorf("read tests: %w", err)
 			}
@@ -71,7 +71,7 @@ func (s *suites) beside(f playbooks.File) playbooks.Surroundings {
 	dir := filepath.Dir(f.Name)
 	return playbooks.Surroundings{
 		Playbook: func(name string) (*playbooks.Playbook, error) {
-			f, err := playbooks.ReadFile(filepath.Join(dir, name))
+			f, err := readPlaybook(filepath.Join(dir, name))
 			if err != nil {
 				return nil, err
 			}
@@ -115,18 +115,12 @@ func testFiles(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{filepath.Clean(path)}, nil
 	}
-	var names []string
-	err = filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && strings.HasSuffix(name, playbooks.TestSuffix) {
-			names = append(names, name)
-		}
-		return err
-	})
+	names, err := filesBelow(path, playbooks.TestSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("read tests: %w", err)
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("read tests: no *%s in %s", playbooks.TestSuffix, path)
+		return nil, fmt.Errorf("read tests: no *%s in or below %s", playbooks.TestSuffix, path)
 	}
 	return names, nil
 }
