@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ gone.`,
 	cmd.SetArgs(args)
 	cmd.SetOut(out)
 	cmd.SetErr(stderr)
-	cmd.SetFlagErrorFunc(badFlag)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{shell.BadFlag(cmd, err)} })
 	f.register(cmd.Flags())
 	cmd.AddCommand(newLoad(out))
 	return out.Exit(exitOf(cmd.ExecuteContext(ctx), stderr), cmd.Name(), stderr)
@@ -140,7 +141,7 @@ func fromEnvironment(fs *pflag.FlagSet, env func(string) (string, bool)) error {
 		}
 		for _, v := range values {
 			if err := fs.Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("%s is not a valid %s", name, f.Value.Type())) // without the value
+				errs = append(errs, fmt.Errorf("%s: want %s", name, shell.KindOf(f))) // without the value
 			}
 		}
 	})
@@ -157,7 +158,7 @@ func (f *flags) options(logger *slog.Logger) (local.Options, error) {
 	if f.redis != "" {
 		var err error
 		if o.Redis, err = cache.ParseRedis(f.redis); err != nil {
-			return o, err
+			return o, fmt.Errorf("--redis: %w", err)
 		}
 	}
 	if err := f.addresses(o.Redis.Address); err != nil {
@@ -166,36 +167,39 @@ func (f *flags) options(logger *slog.Logger) (local.Options, error) {
 	if info, err := os.Stat(f.Snapshot); f.Snapshot != "" && err == nil && !info.Mode().IsRegular() {
 		return o, fmt.Errorf("--filter-snapshot: %s is a folder, a device or the like: want the name of a file", f.Snapshot)
 	}
-	if f.redisPasswordFile != "" {
-		if f.redis == "" {
-			return o, errors.New("--redis-password-file needs --redis")
+	if folder := filepath.Dir(f.Snapshot); f.Snapshot != "" {
+		if _, err := os.Stat(folder); err != nil { // else it came out at the end, with the filter lost
+			return o, fmt.Errorf("--filter-snapshot: %w; want a file in a folder that exists", err)
 		}
-		password, err := os.ReadFile(f.redisPasswordFile)
-		if err != nil {
-			return o, fmt.Errorf("read redis password: %w", err)
-		}
-		o.Redis.Password = cache.Secret(strings.TrimRight(string(password), "\r\n"))
 	}
 	for _, text := range f.proxies {
 		network, err := netip.ParsePrefix(text)
 		if err != nil {
-			return o, fmt.Errorf("--trusted-proxy: %w", err)
+			return o, fmt.Errorf("--trusted-proxy: want a network such as 10.0.0.0/8, or 10.1.2.3/32 for one address, got %q", text)
 		}
 		o.Guard.Proxies = append(o.Guard.Proxies, network)
 	}
-	if f.guardSecretFile != "" {
-		secret, err := os.ReadFile(f.guardSecretFile)
-		if err != nil {
-			return o, fmt.Errorf("read secret of the guard: %w", err)
-		}
-		o.Guard.Secret = guard.Secret(strings.TrimRight(string(secret), "\r\n"))
+	if f.redisPasswordFile != "" && f.redis == "" {
+		return o, errors.New("--redis-password-file needs --redis")
 	}
-	if f.receiptKeyFile != "" {
-		key, err := os.ReadFile(f.receiptKeyFile)
-		if err != nil {
-			return o, fmt.Errorf("read receipt key: %w", err)
+	var errs []error
+	secret := func(flag, path string) string {
+		if path == "" {
+			return ""
 		}
-		o.ReceiptKey = cache.Secret(strings.TrimRight(string(key), "\r\n"))
+		text, err := shell.ReadSecret(path)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", flag, err))
+		}
+		return text
+	}
+	if f.redisPasswordFile != "" {
+		o.Redis.Password = cache.Secret(secret("--redis-password-file", f.redisPasswordFile))
+	}
+	o.Guard.Secret = guard.Secret(secret("--guard-secret-file", f.guardSecretFile))
+	o.ReceiptKey = cache.Secret(secret("--receipt-key-file", f.receiptKeyFile))
+	if err := errors.Join(errs...); err != nil {
+		return o, err
 	}
 	if err := o.Validate(); err != nil {
 		return o, err

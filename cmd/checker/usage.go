@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/playbooks/spelling"
 	"github.com/regpath/diagnose/probes/source"
 )
@@ -47,18 +47,7 @@ func flagsOnly(cmd *cobra.Command, args []string) error {
 		known = append(known, c.Name())
 	}
 	if len(known) == 0 {
-		return usageError{fmt.Errorf("%s: want flags only, got %q as well; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())}
+		return usageError{shell.Arguments(0, 0, "flags only")(cmd, args)}
 	}
 	return usageError{fmt.Errorf("unknown command %q: want none, or one of %s%s", args[0], strings.Join(known, ", "), spelling.DidYouMean(args[0], known))}
-}
-
-// badFlag suggests the flag that may be meant.
-func badFlag(cmd *cobra.Command, err error) error {
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok || unknown.GetSpecifiedShortnames() != "" {
-		return usageError{err}
-	}
-	var known []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	return usageError{fmt.Errorf("%w%s", err, spelling.DidYouMean(unknown.GetSpecifiedName(), known))}
 }

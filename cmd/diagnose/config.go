@@ -165,7 +165,7 @@ func (c *config) target(name string) (int, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("unknown target %q: %s", name, oneOf(name, names))
+	return 0, fmt.Errorf("unknown target %q: %s", name, shell.OneOf(name, names))
 }
 
 func (c *config) targetNames() []string {

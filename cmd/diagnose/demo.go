@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/playbooks/spelling"
 	"github.com/regpath/diagnose/reference/bloom"
@@ -52,7 +53,7 @@ and prints the report as chat would show it. Nothing keeps running and no file
 is left behind.
 
 It ends with exit code 0 only if the root cause found is the injected one.`,
-		Args: arguments(0, 0, "flags only"),
+		Args: shell.Arguments(0, 0, "flags only"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			scenarios := fault.Scenarios(demoNames, demoLoad)
 			if list {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/probes"
 	"github.com/regpath/diagnose/webhook"
@@ -35,7 +36,7 @@ func newIncidents(std streams) *cobra.Command {
 running. With an ID it shows that incident and its report.`,
 		Example: `  diagnose incidents --config diagnose.yml --undelivered
   diagnose incidents --config diagnose.yml 20261130-101502-k3x7q2ma`,
-		Args: arguments(0, 1, "at most one ID"),
+		Args: shell.Arguments(0, 1, "at most one ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.run(cmd.Context(), strings.Join(args, ""), std)
 		},
@@ -85,7 +86,7 @@ func (f *incidentsFlags) resolve(id string) (string, webhook.Filter, error) {
 	case f.output != "text" && f.output != "json":
 		return "", filter, fmt.Errorf("--output: want text or json, got %q", f.output)
 	case f.state != "" && !slices.Contains(states, f.state):
-		return "", filter, fmt.Errorf("--state %q: %s", f.state, oneOf(f.state, states))
+		return "", filter, fmt.Errorf("--state %q: %s", f.state, shell.OneOf(f.state, states))
 	case f.since < 0:
 		return "", filter, fmt.Errorf("--since: want how long ago, such as 24h, got %v", f.since)
 	case f.limit < 1:

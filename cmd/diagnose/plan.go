@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/probes"
 )
@@ -42,5 +43,5 @@ func pick(byName map[string]*playbooks.Playbook, name string) (*playbooks.Playbo
 	if p, ok := byName[name]; ok {
 		return p, nil
 	}
-	return nil, fmt.Errorf("unknown playbook %q: %s", name, oneOf(name, slices.Sorted(maps.Keys(byName))))
+	return nil, fmt.Errorf("unknown playbook %q: %s", name, shell.OneOf(name, slices.Sorted(maps.Keys(byName))))
 }

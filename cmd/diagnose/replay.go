@@ -31,7 +31,7 @@ what that one would have said. Nothing is measured.
 The exit codes are those of run.`,
 		Example: `  diagnose run --config diagnose.yml --record incident.json
   diagnose replay incident.json --playbook-file improved.yaml`,
-		Args: arguments(1, 1, "one FILE"),
+		Args: shell.Arguments(1, 1, "one FILE"),
 		RunE: func(_ *cobra.Command, args []string) error { return f.run(args[0], std) },
 	}
 	fs := cmd.Flags()

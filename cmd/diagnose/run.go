@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/regpath/diagnose/cmd/shell"
 	"github.com/regpath/diagnose/notify"
 	"github.com/regpath/diagnose/playbooks"
 	"github.com/regpath/diagnose/probes/source"
@@ -43,7 +44,7 @@ Secrets come from files: --checker-token-file, --redis-password-file and the lik
 		Example: `  diagnose run --config diagnose.yml
   diagnose run --checker http://127.0.0.1:8080 --redis 127.0.0.1:6379
   diagnose run --config diagnose.yml --record incident.json`,
-		Args: arguments(0, 0, "flags only"),
+		Args: shell.Arguments(0, 0, "flags only"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), std) },
 	}
 	fs := cmd.Flags()

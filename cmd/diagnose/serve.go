@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/regpath/diagnose/cmd/shell"
 )
 
 // defaultConfig is what serve reads when not told what to.
@@ -21,7 +23,7 @@ func newServe(std streams) *cobra.Command {
 		Use:        "serve",
 		SuggestFor: []string{"server", "start", "agent"},
 		Short:      "Take alerts from Alertmanager and report to chat",
-		Args:       arguments(0, 0, "flags only"),
+		Args:       shell.Arguments(0, 0, "flags only"),
 		RunE:       func(cmd *cobra.Command, _ []string) error { return serve(cmd.Context(), path, std) },
 	}
 	cmd.Flags().StringVar(&path, "config", defaultConfig, "configuration file")

@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/regpath/diagnose/cmd/shell"
 )
 
 func newVersion(std streams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
-		Args:  arguments(0, 0, "flags only"),
+		Args:  shell.Arguments(0, 0, "flags only"),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintf(std.out, "diagnose %s\n", version())
 			return err

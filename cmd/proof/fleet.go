@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -184,7 +185,17 @@ func pause(ctx context.Context, d time.Duration) error {
 // of this one.
 func beside(given, name string) (string, error) {
 	if given != "" {
-		return given, nil
+		path, err := exec.LookPath(given)
+		if cause, ok := errors.AsType[*exec.Error](err); ok {
+			err = cause.Err
+		}
+		if cause, ok := errors.AsType[*fs.PathError](err); ok {
+			err = cause.Err
+		}
+		if err != nil {
+			return "", usageError{fmt.Errorf("--%s: %s cannot be run: %w; make build makes it", name, given, err)}
+		}
+		return path, nil
 	}
 	self, err := os.Executable()
 	if err != nil {

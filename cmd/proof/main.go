@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,7 @@ import (
 const (
 	exitProven = 0
 	exitFailed = 1
+	exitUsage  = 2
 )
 
 func main() {
@@ -39,12 +41,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Short: "Prove the claims on live systems",
 		Long: `proof runs suites that prove the claims on live systems.
 
-Exit codes: 0 proven, 1 not proven or bad usage, 4 stdout cannot be written to, 141
+Exit codes: 0 proven, 1 not proven, 2 bad usage, 4 stdout cannot be written to, 141
 whoever read it has gone; both end a suite at once.`,
+		Args:          noArguments,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
 	cmd.AddCommand(newAccuracy(), newBench(), newBurst(), newChaos(), newRegistrations(), newRebuild(), newFilter(), newLatency())
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{shell.BadFlag(cmd, err)} })
 	cmd.SetArgs(args)
 	cmd.SetOut(out)
 	cmd.SetErr(stderr)
@@ -54,6 +59,9 @@ whoever read it has gone; both end a suite at once.`,
 			_, _ = fmt.Fprintln(stderr, "proof:", err)
 		}
 		code = exitFailed
+		if errors.As(err, new(usageError)) {
+			code = exitUsage
+		}
 	}
 	return out.Exit(code, cmd.Name(), stderr)
 }
@@ -63,7 +71,12 @@ func suite(name, short string, run func(ctx context.Context, out io.Writer) erro
 	return &cobra.Command{
 		Use:   name,
 		Short: short,
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), cmd.OutOrStdout()) },
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkNumbers(cmd.Flags()); err != nil {
+				return err
+			}
+			return run(cmd.Context(), cmd.OutOrStdout())
+		},
 	}
 }
