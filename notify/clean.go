@@ -9,9 +9,6 @@ import (
 	"golang.org/x/text/width"
 )
 
-// ellipsis ends whatever was cut.
-const ellipsis = "…"
-
 // Line makes s, which may come from an attacker, one harmless line of at most
 // limit runes. White space of any kind becomes single spaces. Characters that a
 // reader cannot see or that act on a terminal (controls, ANSI escapes,
@@ -46,26 +43,6 @@ func Line(s string, limit int) string {
 		}
 	}
 	return Truncate(b.String(), limit)
-}
-
-// Truncate cuts s to at most limit runes, the last of which is "…" when
-// something was cut. It cuts between runes and never inside one; bytes that are
-// not UTF-8 count as one rune each.
-func Truncate(s string, limit int) string {
-	if limit <= 0 {
-		return ""
-	}
-	n, cut := 0, 0
-	for i := range s {
-		if n == limit-1 {
-			cut = i
-		}
-		n++
-		if n > limit {
-			return s[:cut] + ellipsis
-		}
-	}
-	return s
 }
 
 // visible reports whether r can be shown as it is.

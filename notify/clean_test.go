@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/regpath/diagnose/playbooks"
 )
 
 func TestLine(t *testing.T) {
@@ -45,8 +47,24 @@ func TestTruncate(t *testing.T) {
 	f("日本語", 3, "日本語")
 	f("日本語", 2, "日…")
 	f("\xff\xff\xff", 2, "\xff…")
+	f("all four shards answer", 17, "all four shards …")
+	f("all four shards answer", 15, "all four …")
+	f("a wonderfully long word", 10, "a wonderf…") // half of it would be lost
+	f("ge\u0301ne\u0301ral", 3, "g…")              // not an e without its accent
+	f("👨\u200d👩\u200d👧 x", 4, "👨\u200d👩…")         // alone, and yet too long
+	f("한국어", 2, "한…")
 	// Alertmanager's own truncation panics on this one.
 	f(strings.Repeat("世", 100), 97, strings.Repeat("世", 96)+"…")
+}
+
+// TestConclusionOfALongSummary: the first sentence is looked for in all of the summary,
+// and cut after a word.
+func TestConclusionOfALongSummary(t *testing.T) {
+	t.Parallel()
+	r := playbooks.Report{Verdict: playbooks.Healthy, Summary: strings.Repeat("all answer ", 17) + "in time everywhere. More."}
+	if got, want := Conclusion(r), "Healthy: "+strings.Repeat("all answer ", 17)+"in time …"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 func TestWrap(t *testing.T) {

@@ -116,7 +116,7 @@ func RecoveryLines(r *playbooks.Recovery) []string {
 // Conclusion says in one harmless line what a report found: the root cause in
 // plain words with its confidence, "Healthy: …" or "Cannot tell: …".
 func Conclusion(r playbooks.Report) string {
-	summary := firstSentence(Line(r.Summary, titleRunes))
+	summary := Line(firstSentence(Line(r.Summary, textRunes)), titleRunes)
 	switch {
 	case r.Verdict == playbooks.CauseFound && len(r.Causes) > 0:
 		return causeLine(r.Causes[0])

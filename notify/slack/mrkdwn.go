@@ -49,7 +49,8 @@ func fit(s string, limit int) (escaped, rest string) {
 	return b.String(), ""
 }
 
-// clip escapes s into at most limit units, ending in "…" if something was cut.
+// clip escapes s into at most limit units, ending in "…" if something was cut, where
+// [notify.Border] cuts.
 func clip(s string, limit int) string {
 	e, rest := fit(s, limit)
 	if rest == "" {
@@ -58,7 +59,8 @@ func clip(s string, limit int) string {
 	if limit <= 0 {
 		return ""
 	}
-	e, _ = fit(s, limit-1)
+	_, rest = fit(s, limit-1)
+	e, _ = fit(s[:notify.Border(s, len(s)-len(rest))], limit-1)
 	return e + "…"
 }
 

@@ -23,6 +23,8 @@ func TestClip(t *testing.T) {
 	f("日本語", 2, "日…")
 	f("😀😀", 3, "😀…") // two units each
 	f("&amp;", 20, "&amp;amp;")
+	f("a & b are slow", 12, "a &amp; b …")
+	f("ae\u0301&b", 3, "a…")
 }
 
 func TestClipLines(t *testing.T) {
