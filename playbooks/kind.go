@@ -40,12 +40,14 @@ func kindOf(root *yaml.Node) FileKind {
 // notMeant notes, in place of all that follows from it, that a file is another than
 // the one that is meant.
 func (d *document) notMeant(root *yaml.Node, meant FileKind) bool {
-	switch kind := kindOf(root); {
-	case kind == meant || kind == IsOther:
+	kind := kindOf(root)
+	if kind == meant || kind == IsOther {
 		return false
-	case kind == IsPart:
+	}
+	switch kind {
+	case IsPart:
 		d.add(root, "", "has steps or causes but neither name, title nor timeout, as a part of a playbook", string(meant)+"; a part is read with the playbook that names it under parts")
-	case kind == IsTests:
+	case IsTests:
 		d.add(root, "", "has tests", string(meant)+"; diagnose test runs tests")
 	default:
 		d.add(root, "", "is a playbook, not tests of one", "playbook and tests, in a file *"+TestSuffix)

@@ -2,6 +2,7 @@ package playbooks
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,7 @@ func ReadReport(data []byte) (Report, error) {
 	var r Report
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if err := decoder.Decode(&r); err != nil {
-		return Report{}, fmt.Errorf("not a report: %w", err)
+		return Report{}, errors.New("not a report: " + unreadable(data, err))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return Report{}, errors.New("not a report: something follows it")
@@ -25,6 +26,26 @@ func ReadReport(data []byte) (Report, error) {
 		return Report{}, errors.New("not a report: playbook or findings are missing")
 	}
 	return r, nil
+}
+
+// unreadable says why data cannot be read as JSON of a report.
+func unreadable(data []byte, err error) string {
+	line := func(offset int64) int {
+		return 1 + bytes.Count(data[:min(int(offset), len(data))], []byte("\n"))
+	}
+	if errors.Is(err, io.EOF) {
+		return "it is empty"
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it breaks off"
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return fmt.Sprintf("line %d is not JSON", line(e.Offset))
+	}
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("line %d: %s is of the wrong type: %s", line(e.Offset), cmp.Or(e.Field, "all of it"), e.Value)
+	}
+	return err.Error()
 }
 
 // Measurements returns what the report was judged from, as [Judge] takes it.

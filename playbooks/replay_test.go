@@ -132,7 +132,7 @@ func TestReplayByAnotherPlaybook(t *testing.T) {
 
 func TestReadReport(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                 "EOF",
+		"":                                 "it is empty",
 		"[]":                               "not a report",
 		"{}":                               "missing",
 		`{"playbook":"p"}`:                 "missing",

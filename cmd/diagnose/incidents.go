@@ -96,8 +96,8 @@ func (f *incidentsFlags) resolve(id string) (string, webhook.Filter, error) {
 		filter.Since = time.Now().Add(-f.since)
 	}
 	if f.store != "" {
-		if err := webhook.CheckStore(f.store); err != nil {
-			return "", filter, fmt.Errorf("--store: %w", err)
+		if err := checkStore(f.store); err != nil {
+			return "", filter, fmt.Errorf("--store: %w; expected the file of an agent's store", err)
 		}
 		return f.store, filter, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ type secretAt struct {
 
 // secrets lists all secrets that are given.
 func (c *config) secrets() []secretAt {
-	all := []secretAt{{&c.Store, "store", webhook.CheckStore, "the path of a file, or postgres://user:password@host:port/database"}}
+	all := []secretAt{{&c.Store, "store", checkStore, "the path of a file, or postgres://user:password@host:port/database"}}
 	for i := range c.Webhook.Tokens {
 		all = append(all, secretAt{secret: &c.Webhook.Tokens[i], path: at("webhook.tokens", i)})
 	}
@@ -36,6 +37,18 @@ func (c *config) secrets() []secretAt {
 		all = append(all, below(at("targets", i), c.Targets[i].secrets())...)
 	}
 	return slices.Concat(all, c.sinkSecrets())
+}
+
+// checkStore says what is wrong with the store, without quoting it: a pipe would be
+// waited for.
+func checkStore(store string) error {
+	if err := webhook.CheckStore(store); err != nil {
+		return err
+	}
+	if info, err := os.Stat(store); err == nil && !info.Mode().IsRegular() {
+		return errors.New("is a folder, a device or the like")
+	}
+	return nil
 }
 
 // sinkSecrets lists those of the sinks.

@@ -72,7 +72,12 @@ func (f *targetFlags) target() (targetConfig, error) {
 		add("pgbouncers", &t.PgBouncers, "pgbouncer", "--pgbouncer-dsn-file "+path, read("--pgbouncer-dsn-file", path))
 	}
 	if len(errs) == 0 { // else what was not read would be missing
+		words := map[string]string{ // in place of those that name fields of a configuration
+			"checker.url":   "http://host:port; a bearer token goes into the file of --checker-token-file",
+			"redis.address": "host:port; --redis-username, --redis-password-file and --redis-tls have the rest",
+		}
 		bad := func(path, problem, expected string, _ ...string) {
+			expected = cmp.Or(words[path], expected)
 			errs = append(errs, errors.New(asText(cmp.Or(flags[path], path), problem, expected)))
 		}
 		t.check(bad)

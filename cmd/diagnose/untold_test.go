@@ -25,8 +25,19 @@ func TestUntold(t *testing.T) {
 	t.Parallel()
 	old := write(t, "old.json", oldRecording)
 	for _, args := range [][]string{
-		{"replay", old}, {"replay", old, "--output", "json"}, {"run", "--checker", "http://127.0.0.1:1"}, {"lint"}, {"test"}, {"docs"},
-		{"version"}, {"--version"}, {"--help"}, {"help", "run"}, {"serve", "--help"}, {"demo", "--list"}, {"completion", "bash"},
+		{"replay", old},
+		{"replay", old, "--output", "json"},
+		{"run", "--checker", "http://127.0.0.1:1"},
+		{"lint"},
+		{"test"},
+		{"docs"},
+		{"version"},
+		{"--version"},
+		{"--help"},
+		{"help", "run"},
+		{"serve", "--help"},
+		{"demo", "--list"},
+		{"completion", "bash"},
 	} {
 		var stderr bytes.Buffer
 		if code := run(t.Context(), args, streams{out: full{}, err: &stderr}); code != exitUntold {
