@@ -72,6 +72,7 @@ gone.`,
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{shell.BadFlag(cmd, err)} })
 	f.register(cmd.Flags())
 	cmd.AddCommand(newLoad(out))
+	shell.AddHelp(cmd)
 	return out.Exit(exitOf(cmd.ExecuteContext(ctx), stderr), cmd.Name(), stderr)
 }
 

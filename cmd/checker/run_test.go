@@ -145,6 +145,8 @@ func TestRefuses(t *testing.T) {
 	f("--listen 192.0.2.1:1 --names 10 --shards 1", nil, exitFailed, "listen")
 	f("serve", nil, exitUsage, `unknown command "serve"`)
 	f("laod", nil, exitUsage, `did you mean "load"?`)
+	f("help laod", nil, exitUsage, `unknown command "laod"`)
+	f("completion bahs", nil, exitUsage, `did you mean "bash"?`)
 	f("load now", nil, exitUsage, `checker load: want flags only, got "now" as well`)
 	f("--nmaes 3", nil, exitUsage, `unknown flag --nmaes; did you mean "--names"?; see checker --help`)
 	f("load --scenario hot-nam", nil, exitUsage, `did you mean "hot-name"?`)

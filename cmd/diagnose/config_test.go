@@ -244,6 +244,7 @@ func TestRefusals(t *testing.T) {
 	f(`unknown scenario "hot-nam"; did you mean "hot-name"?`, "demo", "--scenario", "hot-nam")
 	f("unknown command \"diagnos\": want one of", "diagnos")
 	f(`unknown command "incident": did you mean "incidents"?`, "help", "incident")
+	f(`unknown command "bahs": did you mean "bash"? diagnose completion --help lists all`, "completion", "bahs")
 	f("open diagnose.yml: no such file or directory; give another by --config FILE", "serve")
 	f("--names goes with --list", "demo", "--names")
 	f("--since: want how long ago", "incidents", "--store", "x", "--since", "-5m")

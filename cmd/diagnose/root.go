@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/spf13/cobra"
+
+	"github.com/regpath/diagnose/cmd/shell"
 )
 
 // streams are where a command writes: results to out, everything else to err.
@@ -31,31 +33,11 @@ messages to chat among it; a stdout that is closed is taken for /dev/null.`,
 	}
 	cmd.SetFlagErrorFunc(badFlag)
 	cmd.SetVersionTemplate("diagnose {{.Version}}\n")
-	cmd.SetHelpCommand(newHelp())
 	cmd.SetOut(std.out)
 	cmd.SetErr(std.err)
 	cmd.AddCommand(newRun(std), newReplay(std), newLint(std), newTest(std), newDocs(std), newServe(agent), newIncidents(std), newDemo(std), newVersion(std))
+	shell.AddHelp(cmd)
 	return cmd
-}
-
-// newHelp is cobra's help, but for a topic that does not exist.
-func newHelp() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Help about a command",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			topic, rest, err := cmd.Root().Find(args)
-			if err != nil {
-				return err
-			}
-			if topic == cmd.Root() {
-				if err := subcommand(topic, rest); err != nil {
-					return err
-				}
-			}
-			return topic.Help()
-		},
-	}
 }
 
 // newLogger logs to std.err in the format that suits a service.

@@ -8,7 +8,7 @@ import (
 	"github.com/regpath/diagnose/cmd/shell"
 )
 
-// subcommand refuses what is no subcommand, which is all that the root takes.
+// subcommand refuses what is no subcommand, which is all that the root and completion take.
 func subcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -21,7 +21,7 @@ func subcommand(cmd *cobra.Command, args []string) error {
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	if other := cmd.SuggestionsFor(args[0]); len(other) > 0 { // which knows synonyms
-		return fmt.Errorf("unknown command %q: did you mean %q? diagnose --help lists all", args[0], other[0])
+		return fmt.Errorf("unknown command %q: did you mean %q? %s --help lists all", args[0], other[0], cmd.CommandPath())
 	}
 	return fmt.Errorf("unknown command %q: %s", args[0], shell.OneOf(args[0], known))
 }

@@ -49,6 +49,7 @@ whoever read it has gone; both end a suite at once.`,
 		SilenceUsage:  true,
 	}
 	cmd.AddCommand(newAccuracy(), newBench(), newBurst(), newChaos(), newRegistrations(), newRebuild(), newFilter(), newLatency())
+	shell.AddHelp(cmd)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{shell.BadFlag(cmd, err)} })
 	cmd.SetArgs(args)
 	cmd.SetOut(out)

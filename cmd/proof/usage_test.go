@@ -18,6 +18,8 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	f("birst", `unknown command "birst": want one of `)
+	f("help birst", `unknown command "birst": want one of `)
+	f("completion bahs", `unknown command "bahs": want one of `)
 	f("burst now", `proof burst: want flags only, got "now" as well`)
 	f("burst --gruops 3", `unknown flag --gruops; did you mean "--groups"?`)
 	f("accuracy --sample long", `--sample: want a duration such as 500ms or 10s, got "long"`)
