@@ -205,7 +205,7 @@ notify:
 		t.Fatal(err)
 	}
 	const cause = "The Bloom filter is too small for its names"
-	eventually(t, "a message names the cause", 40*time.Second, func() bool {
+	eventually(t, "a message names the cause", 90*time.Second, func() bool {
 		roots := chat.Roots()
 		return len(roots) > 0 && strings.Contains(roots[0].FirstLine(), cause)
 	})
@@ -218,9 +218,10 @@ notify:
 		t.Fatal(err)
 	}
 	// The alert may come back for a moment: then there is another report first.
-	eventually(t, "the message says that it is over, and what it was", 40*time.Second, func() bool {
+	eventually(t, "the message says that it is over, and what it was", 90*time.Second, func() bool {
 		line := chat.Roots()[0].FirstLine()
-		return strings.Contains(line, "esolved") && strings.Contains(line, cause)
+		over := strings.Contains(line, "Recovered") || strings.Contains(line, "Resolved")
+		return over && strings.Contains(line, cause)
 	})
 	roots := chat.Roots()
 	if len(roots) != 1 || roots[0].TS != reported.TS {
