@@ -146,6 +146,7 @@ func TestEffectUnderACondition(t *testing.T) {
 	for bad, want := range map[string]string{
 		"{cause: shalow, when: a.z > 10}":   `causes[0].explains[0].cause: unknown cause "shalow"; expected one of deep, shallow; did you mean "shallow"?`,
 		"{when: a.z > 10}":                  "causes[0].explains[0].cause: missing",
+		"shallow, shallow":                  `causes[0].explains[1]: duplicate cause "shallow"`,
 		"{cause: shallow}":                  "causes[0].explains[0].when: missing",
 		"{cause: shallow, when: a.zz > 10}": "causes[0].explains[0].when: ",
 		"[shallow]":                         "causes[0].explains[0]: ",

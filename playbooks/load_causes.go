@@ -29,7 +29,11 @@ func (l *loader) causes(entries []entry, p *Playbook) {
 	for i, f := range files {
 		l.turn(entries[i].sheet)
 		for j, n := range f.Explains {
-			p.Causes[i].Explains = append(p.Causes[i].Explains, l.effect(n, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), ids))
+			e := l.effect(n, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), ids)
+			if slices.ContainsFunc(p.Causes[i].Explains, func(other Effect) bool { return other.ID == e.ID }) {
+				l.add(n, fmt.Sprintf("%s.explains[%d]", entries[i].path, j), fmt.Sprintf("duplicate cause %q", e.ID), "each once")
+			}
+			p.Causes[i].Explains = append(p.Causes[i].Explains, e)
 		}
 		if f.MistakenFor != nil {
 			l.lookalikes(f.MistakenFor, entries[i].path+".mistaken_for", p.Causes[i], ids)

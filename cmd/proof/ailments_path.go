@@ -170,7 +170,7 @@ func crowdAilments() []ailment {
 		ill("bot-flood", "registrations alone", watched, more(flood(300, 0.9))),
 		ill("traffic-surge", "a promotion among registered names", crowded, more(surge(20_000, 0.7, 0.01))),
 		ill("traffic-surge", "a larger promotion", crowded, more(surge(40_000, 0.9, 0.01))),
-		ill("traffic-surge", "a promotion for which people sign up", roomy, more(surge(20_000, 0.3, 0.3))),
+		ill("traffic-surge", "a promotion for which people sign up", roomy, more(surge(40_000, 0.3, 0.4))),
 	}
 }
 

@@ -375,7 +375,7 @@ func TestCodes(t *testing.T) {
 	r.entries = append(r.entries, entry{At: now.Add(-time.Second), Message: "ERROR: cannot execute INSERT in a read-only transaction (SQLSTATE 25006)"},
 		entry{At: now.Add(-70 * time.Second), Message: "claim: refused", Layer: "shard", Code: "25006"})
 	ev := check(t, r.doc(), `{"now":"2026-11-30T16:00:00Z","changes":[]}`)
-	for name, want := range map[string]float64{"read_only_errors": 2, "conflict_errors": 2, "slot_errors": 3, "pooler_errors": 4, "shard_refusals": 4, "shard_errors": 11} {
+	for name, want := range map[string]float64{"read_only_errors": 2, "conflict_errors": 2, "slot_errors": 3, "pooler_errors": 4, "shard_refusals": 2, "shard_errors": 11} {
 		probetest.Want(t, ev, name, want)
 	}
 }

@@ -23,7 +23,7 @@ func facts() []probes.FactDoc {
 		{Name: "conflict_errors", Help: "Those that a unique index refused (SQLSTATE 23505): a conflict that was not expected.", Expected: "0"},
 		{Name: "slot_errors", Help: "Those with which a database had no slot left for a session (SQLSTATE 53300).", Expected: "0"},
 		{Name: "pooler_errors", Help: "Those that a pooler before a database gave (SQLSTATE 08P01): it let a client wait too long.", Expected: "0"},
-		{Name: "shard_refusals", Help: "Those of the layer shard with which a server that runs refused a statement or a login (SQLSTATE of class 0A, 22, 23, 25, 26, 28 or 42).", Expected: "0"},
+		{Name: "shard_refusals", Help: "Those of the layer shard with which a server that runs refused a statement or a login (SQLSTATE of class 0A, 22, 25, 26, 28 or 42).", Expected: "0"},
 		{Name: "seconds_since_change", Unit: probes.Seconds, Help: "Time since the newest change of build or configuration; missing when there was none."},
 		{Name: "seconds_change_to_first_new_error", Unit: probes.Seconds, Help: "Time from the last change before it to the first error of the largest new kind (in other layers, if there is one)."},
 		{Name: "change_before_new_errors", Unit: probes.Bool, Help: "Whether a change came at most 10 minutes before the first error of the largest new kind in other layers.", Expected: "no"},

@@ -14,10 +14,10 @@ var codeFacts = []struct{ fact, code string }{
 }
 
 // refusalClasses are the classes of SQLSTATE with which a server that runs refuses
-// what it is sent: a feature, data, a constraint, a transaction's state, a prepared
-// statement's name, a login, syntax or access; other than those of a connection,
-// of resources or of an operator (08, 53, 57, 58).
-var refusalClasses = []string{"0A", "22", "23", "25", "26", "28", "42"}
+// what it is sent: a feature, data, a transaction's state, a prepared statement's
+// name, a login, syntax or access. Conflicts (23) come of names and not of shards; the
+// other classes are of a connection, of resources or of an operator (08, 53, 57, 58).
+var refusalClasses = []string{"0A", "22", "25", "26", "28", "42"}
 
 // refusal says whether a shard's server answered, and refused.
 func (g groupKey) refusal() bool {

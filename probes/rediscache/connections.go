@@ -21,8 +21,7 @@ const sharedName = 1.5
 // recordConnections records whose the connections are and which of the
 // service's are stuck.
 func recordConnections(rec *probes.Recorder, service source.RedisClient, d *source.Details) {
-	stuck := []string{"service_blocked", "service_idle"}
-	facts := append([]string{"service_connections"}, stuck...)
+	facts := []string{"service_connections", "service_blocked", "service_idle"}
 	if d.ClientsErr != nil {
 		lack(rec, d.ClientsErr, facts...)
 		return
@@ -62,10 +61,22 @@ func recordConnections(rec *probes.Recorder, service source.RedisClient, d *sour
 		rec.Lack("the service does not tell the name of its connections", facts...)
 	case own.total == 0:
 		rec.Lack("no connection of the server has the name that the service tells", facts...)
-	case own.total > sharedName*service.Pool.Sane().Size.Or(math.Inf(1)):
-		rec.Lack("more connections than the pool may hold have the name that the service tells: others use it as well", stuck...)
+	}
+	// Where others have the name as well, those that are stuck may be theirs; that none
+	// is stuck is so all the same.
+	why := ""
+	if own.total > sharedName*service.Pool.Sane().Size.Or(math.Inf(1)) {
+		why = "more connections than the pool may hold have the name that the service tells: others use it as well"
 	}
 	rec.Set("service_connections", probes.Known(own.total))
-	rec.Set("service_blocked", probes.Known(own.blocked))
-	rec.Set("service_idle", probes.Known(own.idle))
+	rec.Set("service_blocked", unshared(own.blocked, why))
+	rec.Set("service_idle", unshared(own.idle, why))
+}
+
+// unshared is a count of connections, not to be had where it may be of others.
+func unshared(count float64, why string) probes.Number {
+	if count > 0 && why != "" {
+		return probes.Absent(why)
+	}
+	return probes.Known(count)
 }

@@ -71,11 +71,11 @@ func hottest(keys []source.TopKey) (best, sum probes.Number) {
 		none := probes.Absent("the busiest shard lists no keys")
 		return none, none
 	}
-	sum = probes.Known(0)
-	for _, b := range bounds[:min(few, len(bounds))] {
+	best, sum = bounds[0], bounds[0]
+	for _, b := range bounds[1:min(few, len(bounds))] {
 		sum = sum.Plus(probes.Known(b.Or(0)))
 	}
-	return bounds[0], sum.If(bounds[0].Why() == "", bounds[0].Why())
+	return best, sum
 }
 
 // constants are keys that are a bug in the caller rather than a name
