@@ -168,8 +168,8 @@ func crowdAilments() []ailment {
 		ill("bot-flood", "checks and registrations", watched, more(flood(900, 0.3))),
 		ill("bot-flood", "checks alone", watched, more(flood(700, 0))),
 		ill("bot-flood", "registrations alone", watched, more(flood(300, 0.9))),
-		ill("traffic-surge", "a promotion among registered names", crowded, more(surge(20_000, 0.7, 0.01))),
-		ill("traffic-surge", "a larger promotion", crowded, more(surge(40_000, 0.9, 0.01))),
+		ill("traffic-surge", "a promotion among registered names", crowded, more(surge(40_000, 0.7, 0.01))),
+		ill("traffic-surge", "a larger promotion", crowded, more(surge(60_000, 0.9, 0.01))),
 		ill("traffic-surge", "a promotion for which people sign up", roomy, more(surge(40_000, 0.3, 0.4))),
 	}
 }
