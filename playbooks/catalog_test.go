@@ -41,7 +41,7 @@ var factNames = map[string]string{
 		bouncers_configured bouncer_waiting bouncer_wait_seconds bouncer_servers`,
 	"errlog": `errors_rate baseline_rate errors groups new_groups new_errors new_errors_share redis_errors shard_errors
 		other_errors id_conflict_errors bypass_errors new_other_errors seconds_since_change seconds_change_to_first_new_error change_before_new_errors
-		change_tied change_of_behaviour seconds_since_recent_change read_only_errors conflict_errors slot_errors pooler_errors shard_refusals`,
+		change_tied change_of_behaviour seconds_since_recent_change read_only_errors conflict_errors slot_errors pooler_errors shard_refusals new_errors_ended new_other_errors_ended`,
 	"clock":       `offset_seconds ids_rate ids_behind_seconds ids_refused_rate ids_waits_rate ids_spare_rate`,
 	"consistency": `names_compared latest_compared redis_asked redis_free local_asked local_free released released_too_early`,
 	"traffic": `checks_rate registrations_rate baseline_seconds baseline_checks_rate baseline_registrations_rate

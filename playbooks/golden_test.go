@@ -184,7 +184,7 @@ func TestVerdicts(t *testing.T) {
 		"sick-shard-down-idle":                   "cause-found shard-down:low",
 		"lookalike-slow-shard-not-hot":           "inconclusive",
 		"lookalike-redis-slow-not-pool":          "inconclusive",
-		"two-undersized-and-error-after-change":  "cause-found bloom-undersized:high error-after-change:high",
+		"two-undersized-and-error-after-change":  "cause-found error-after-change:high bloom-undersized:high",
 		"well-high-fill":                         "healthy",
 		"sick-bloom-undersized":                  "cause-found bloom-undersized:high",
 		"sick-bloom-write-on-read":               "cause-found bloom-write-on-read:high",

@@ -123,7 +123,7 @@ func TestManualCommands(t *testing.T) {
 	notUsage := func(code int) bool { return code >= 0 && code != exitUsage }
 	well := func(code int) bool { return code == 0 }
 
-	run("bin/diagnose run --config diagnose.yml --record incident.json", notUsage)
+	run("bin/diagnose run --config diagnose.yml --record well.json", notUsage)
 	ran := 0
 	for _, command := range commands(t) {
 		words := strings.Fields(command)

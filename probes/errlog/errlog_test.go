@@ -363,6 +363,33 @@ func TestTheChangeThatIsNamed(t *testing.T) {
 	probetest.Want(t, ev, "change_of_behaviour", 0)
 }
 
+// TestEnded: errors of a new kind end if none comes for several times as long as they
+// were apart, and for five seconds.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		count           int
+		apart, silence  time.Duration
+		ended, ofOthers float64
+		layer           string
+	}{
+		{count: 40, apart: 200 * time.Millisecond, silence: 14 * time.Second, ended: 1, ofOthers: 1, layer: "followup"},
+		{count: 40, apart: 200 * time.Millisecond, silence: 4 * time.Second, layer: "followup"},
+		{count: 10, apart: 2 * time.Second, silence: 14 * time.Second, layer: "followup"},
+		{count: 40, apart: 200 * time.Millisecond, silence: 14 * time.Second, ended: 1, layer: "redis"},
+		{count: 1, silence: 14 * time.Second, ended: 1, ofOthers: 1, layer: "followup"},
+		{},
+	} {
+		r := ring{age: time.Hour}
+		for i := range c.count {
+			r.entries = append(r.entries, entry{At: now.Add(-c.silence - time.Duration(i)*c.apart), Message: "mail: connection refused", Layer: c.layer})
+		}
+		ev := check(t, r.doc(), `{"now":"2026-11-30T16:00:00Z","changes":[]}`)
+		probetest.Want(t, ev, "new_errors_ended", c.ended)
+		probetest.Want(t, ev, "new_other_errors_ended", c.ofOthers)
+	}
+}
+
 func TestCodes(t *testing.T) {
 	t.Parallel()
 	r := ring{age: time.Hour}

@@ -19,6 +19,8 @@ func facts() []probes.FactDoc {
 		{Name: "id_conflict_errors", Help: "Errors in the look-back with which a database refused a user id that another row has (SQLSTATE 23505 of users_pkey or users_user_id_key).", Expected: "0"},
 		{Name: "bypass_errors", Help: "Errors of the layer event in the look-back with which a consumer tells of a name whose state was changed behind the service.", Expected: "0"},
 		{Name: "new_other_errors", Help: "Those of them that are of a new kind.", Expected: "0"},
+		{Name: "new_errors_ended", Unit: probes.Bool, Help: "Whether the errors of new kinds have ended: none came for 5 s, in which ten would have come at the rate at which they came.", Expected: "no"},
+		{Name: "new_other_errors_ended", Unit: probes.Bool, Help: "The same of those in other layers.", Expected: "no"},
 		{Name: "read_only_errors", Help: "Errors in the look-back with which a database refused a write as it is read-only (SQLSTATE 25006).", Expected: "0"},
 		{Name: "conflict_errors", Help: "Those that a unique index refused (SQLSTATE 23505): a conflict that was not expected.", Expected: "0"},
 		{Name: "slot_errors", Help: "Those with which a database had no slot left for a session (SQLSTATE 53300).", Expected: "0"},

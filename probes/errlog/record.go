@@ -65,6 +65,8 @@ func (v *view) record(rec *probes.Recorder) {
 	rec.Set("new_errors", count)
 	rec.Set("new_errors_share", count.Over(probes.Known(float64(max(v.total, 1))), ""))
 	rec.Set("new_other_errors", others)
+	rec.Set("new_errors_ended", v.ended(every).If(count.Why() == "", count.Why()))
+	rec.Set("new_other_errors_ended", v.ended((*kind).other).If(others.Why() == "", others.Why()))
 	v.rows(rec)
 }
 
@@ -97,6 +99,37 @@ func (v *view) forgotten() string {
 		return fmt.Sprintf("the service has dropped older errors and remembers the last %v only: what is new cannot be told", age)
 	}
 	return fmt.Sprintf("errors are known for the last %v only (a restart?): what is new cannot be told", age)
+}
+
+const (
+	// minSilence is how long no error of new kinds may have come for them to have
+	// ended.
+	minSilence = 5 * time.Second
+	// minMissed is how many would have come in it: none by chance with a probability
+	// of exp(-10) (Poisson).
+	minMissed = 10
+)
+
+// ended is 1 if there were errors of new kinds that match, and there are none any more.
+func (v *view) ended(match func(*kind) bool) probes.Number {
+	var first, last time.Time
+	count := 0.0
+	for _, k := range v.kinds {
+		if k.newness != fresh || !match(k) {
+			continue
+		}
+		if count == 0 || k.first.Before(first) {
+			first = k.first
+		}
+		last = later(last, k.last)
+		count += float64(k.latest)
+	}
+	silence := v.now.Sub(last)
+	rate := count / max(last.Sub(first).Seconds(), 1)
+	if count > 0 && silence >= minSilence && rate*silence.Seconds() >= minMissed {
+		return probes.Known(1)
+	}
+	return probes.Known(0)
 }
 
 // fresh counts the kinds that are new, and their errors, among those that
