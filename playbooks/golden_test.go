@@ -316,6 +316,7 @@ func TestVerdicts(t *testing.T) {
 		"live-bot-flood":                     "cause-found bot-flood:low",
 		"live-traffic-surge":                 "cause-found traffic-surge:high",
 		"live-well-hot-but-few":              "healthy",
+		"live-redis-conn-churn-no-error":     "cause-found redis-conn-churn:low",
 		"live-redis-conn-churn-few":          "cause-found redis-conn-churn:low",
 		"live-cache-negative-stale":          "cause-found cache-negative-stale:high",
 		"live-cache-penetration":             "cause-found cache-penetration:high",
