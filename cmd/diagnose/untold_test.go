@@ -61,18 +61,25 @@ func TestUntold(t *testing.T) {
 	says(t, exitUntold, []string{"run", "--checker", target.URL, "--record", filepath.Join(folder, "r.json")}, "diagnose: record: ", "no such file")
 }
 
+// takingSink is a chat that takes one report, and tells when it has.
+func takingSink(t *testing.T) (url string, taken <-chan struct{}) {
+	t.Helper()
+	c := make(chan struct{}, 1)
+	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c <- struct{}{}
+		_, _ = w.Write([]byte("ok"))
+	}))
+	t.Cleanup(sink.Close)
+	return sink.URL, c
+}
+
 // TestUnread: where nobody reads the report, it is recorded and sent all the same, and
 // nothing is said of it.
 func TestUnread(t *testing.T) {
 	t.Parallel()
-	taken := make(chan struct{}, 1)
-	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		taken <- struct{}{}
-		_, _ = w.Write([]byte("ok"))
-	}))
-	t.Cleanup(sink.Close)
+	url, taken := takingSink(t)
 	config := write(t, "diagnose.yml", `targets: [{name: a, checker: {url: "http://127.0.0.1:1"}}]
-notify: [{slack_webhook: {url: "`+sink.URL+`/x"}}]
+notify: [{slack_webhook: {url: "`+url+`/x"}}]
 `)
 	kept := filepath.Join(t.TempDir(), "r.json")
 	reader, writer, err := os.Pipe()
@@ -105,16 +112,11 @@ notify: [{slack_webhook: {url: "`+sink.URL+`/x"}}]
 // TestUntoldBySink: a sink that takes nothing is told of, and the next one has the report.
 func TestUntoldBySink(t *testing.T) {
 	t.Parallel()
-	taken := make(chan struct{}, 1)
-	sink := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		taken <- struct{}{}
-		_, _ = w.Write([]byte("ok"))
-	}))
-	t.Cleanup(sink.Close)
+	url, taken := takingSink(t)
 	config := write(t, "diagnose.yml", `targets: [{name: a, checker: {url: "http://127.0.0.1:1"}}]
 notify:
   - slack_webhook: {name: dead, url: "http://`+freeAddress(t)+`/x"}
-  - slack_webhook: {name: good, url: "`+sink.URL+`/x"}
+  - slack_webhook: {name: good, url: "`+url+`/x"}
 `)
 	says(t, exitUntold, []string{"run", "--config", config, "--notify"}, "diagnose: send the report: dead: ", "connection refused")
 	select {
